@@ -1,0 +1,42 @@
+"""Orders into the engine. They arrive through one inbox and are taken between two steps."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from shared.generation import SamplingParameters
+
+MemberKey = Hashable
+"""Names one generation inside an agent: (link number, member, attempt)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """Run a prepared request. The request desk has checked it: 1 <= prompt < request limit, ids in the vocabulary.
+
+    `max_tokens` is at least 1: a request for nothing never reaches the engine.
+    """
+
+    key: MemberKey
+    prompt: tuple[int, ...]
+    max_tokens: int
+    sampling: SamplingParameters
+    seed: int  # 64 bits
+    arrival: int  # grows by one per request; the order of admission, and who is youngest
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Stop working on the request and end it with `FinishReason.CANCELLED`. Unknown keys are ignored."""
+
+    key: MemberKey
+
+
+@dataclass(frozen=True, slots=True)
+class CancelAll:
+    """End every request with this failure kind's sentence (the link, the model or the process goes away)."""
+
+    message: str
+
+
+EngineCommand = Submit | Cancel | CancelAll

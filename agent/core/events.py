@@ -1,0 +1,65 @@
+"""Facts out of the engine: what one step brought, published in one go."""
+
+from dataclasses import dataclass
+
+from agent.core.commands import MemberKey
+from shared.failures import Failure
+from shared.generation import Channel, FinishReason, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class TokensCommitted:
+    """Tokens that were generated; `text` holds whole characters only and may be empty."""
+
+    key: MemberKey
+    first_token_index: int
+    token_ids: tuple[int, ...]
+    text: str
+    channel: Channel
+
+
+@dataclass(frozen=True, slots=True)
+class PromptProgress:
+    """A chunk of the prompt was evaluated (also when a request that was set aside is evaluated again)."""
+
+    key: MemberKey
+    evaluated_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemberEnded:
+    """The last fact about a request: exactly one of `finish_reason` and `failure`."""
+
+    key: MemberKey
+    finish_reason: FinishReason | None
+    usage: Usage
+    failure: Failure | None = None
+
+
+EngineEvent = TokensCommitted | PromptProgress | MemberEnded
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerStatistics:
+    """Figures of the scheduler at the end of a step. Cells and tokens are counts of tokens."""
+
+    running: int  # sequences that hold cells or wait for a shared prefix
+    waiting: int  # submitted, not admitted yet
+    set_aside: int  # cells taken back; evaluated again when there is room
+    used_cells: int
+    context_cells: int
+    cached_tokens: int  # in idle prefix-cache entries
+    steps: int
+    evaluated_prompt_tokens: int
+    reused_prompt_tokens: int
+    generated_tokens: int
+    set_aside_total: int
+    evicted_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """What one step brought: events in order, and the figures after it."""
+
+    events: tuple[EngineEvent, ...]
+    statistics: SchedulerStatistics

@@ -1,0 +1,77 @@
+"""What a balancer tells an agent. Control messages; there are few of them per request."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from shared.desired_state import AgentDesiredState, StrictModel
+
+MAX_ADDRESSES = 64
+MAX_PREFIX_HASHES = 64
+MAX_INLINE_TEXT = 64 * 1024 * 1024
+
+Id = Annotated[int, Field(ge=0, le=2**63 - 1)]
+
+
+class Welcome(StrictModel):
+    """The answer to an agent's first message: the link is up."""
+
+    balancer_id: Annotated[str, Field(max_length=64)]
+    heartbeat_interval_ms: Annotated[int, Field(ge=100, le=600_000)]
+    balancer_addresses: Annotated[list[str], Field(max_length=MAX_ADDRESSES)]  # the others, to dial as well
+
+
+class SetState(StrictModel):
+    """Apply this state. `revision` orders states; an identical state under a higher revision reloads nothing."""
+
+    revision: Id
+    state: AgentDesiredState
+
+
+class ConstraintText(StrictModel):
+    """A grammar as the client wrote it; `kind` is `gbnf`, `json_schema`, ..."""
+
+    kind: Annotated[str, Field(max_length=32)]
+    text: Annotated[str, Field(max_length=1024 * 1024)]
+    root: Annotated[str, Field(max_length=256)] | None = None
+
+
+class Generate(StrictModel):
+    """Run one member. Exactly one of `raw_prompt` and `prompt_token_ids` is given.
+
+    `prompt_token_ids` is packed: little-endian int32 per token, one `bin` field. `prefix_hashes` are 64-bit hashes
+    of growing prefixes of the prompt (see `shared.prefix_hashes`).
+    """
+
+    member: Id
+    attempt: Id
+    request_id: Annotated[str, Field(max_length=128)]
+    raw_prompt: Annotated[str, Field(max_length=MAX_INLINE_TEXT)] | None = None
+    prompt_token_ids: Annotated[bytes, Field(max_length=MAX_INLINE_TEXT)] | None = None
+    max_tokens: Annotated[int, Field(ge=0, le=2**31 - 1)]
+    seed: Id
+    priority: Annotated[int, Field(ge=-100, le=100)] = 0
+    constraint: ConstraintText | None = None
+    prefix_hashes: list[int] = Field(default_factory=list, max_length=MAX_PREFIX_HASHES)
+
+
+class Cancel(StrictModel):
+    """The client left, or waited too long: stop working on this member. It is answered by the member's end."""
+
+    member: Id
+    attempt: Id
+
+
+class GetModelMetadata(StrictModel):
+    """Answered by `ModelMetadata` with the same `query`."""
+
+    query: Id
+
+
+class GetChatTemplateOverride(StrictModel):
+    """Answered by `ChatTemplateOverride` with the same `query`."""
+
+    query: Id
+
+
+MessageToAgent = Welcome | SetState | Generate | Cancel | GetModelMetadata | GetChatTemplateOverride

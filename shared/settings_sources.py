@@ -1,0 +1,221 @@
+"""Where settings come from: flags over environment over a TOML file, one mechanism for every command.
+
+A command describes its settings as one pydantic model. A field `drain_timeout_seconds` of type `Duration` is
+the flag `--drain-timeout`, the variable `<PREFIX>DRAIN_TIMEOUT` and the line `drain-timeout = "60s"` of the
+file that `--config` names. A list may be given several times as a flag, and with commas in a variable.
+"""
+
+import argparse
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic.fields import FieldInfo
+
+MAX_CONFIG_BYTES = 1 << 20
+MAX_DURATION_SECONDS = 10_000_000.0
+
+_UNITS_SECONDS = {"": 0.001, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"(\d{1,10}(?:\.\d{1,6})?)(ms|s|m|h|)")
+
+
+class SettingsError(Exception):
+    """A setting is missing, unknown or wrong; `str()` is one plain sentence that names where it was given."""
+
+
+class SettingsModel(BaseModel):
+    """Base of every command's settings: strings are converted to their field's type, values are immutable."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class AlsoSpelled(NamedTuple):
+    """Put into a field's `Annotated[...]`: a second spelling of its flag, without the dashes in front."""
+
+    flag: str
+
+
+class Address(NamedTuple):
+    """A TCP address. An IPv6 host stands without its brackets."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_duration(value: object) -> float:
+    """Seconds of a duration: a bare whole number is milliseconds, else `500ms`, `10s`, `1.5m`, `2h`.
+
+    Raises ValueError with a sentence.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    found = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found is None or (not found[2] and "." in found[1]):
+        raise ValueError("must be whole milliseconds such as 1500, or a number with a unit such as 10s or 500ms")
+    seconds = float(found[1]) * _UNITS_SECONDS[found[2]]
+    if seconds > MAX_DURATION_SECONDS:
+        raise ValueError("is longer than any sensible wait")
+    return seconds
+
+
+def parse_address(value: object) -> Address:
+    """`HOST:PORT`, `[::1]:8060`. Raises ValueError with a sentence."""
+    if isinstance(value, Address):
+        return value
+    host, colon, port = value.strip().rpartition(":") if isinstance(value, str) else ("", "", "")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ValueError("must be HOST:PORT; an IPv6 host stands in brackets")
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+        raise ValueError("must be HOST:PORT with a port of 0 to 65535")
+    return Address(host, int(port))
+
+
+def _default_passes(value: object) -> object:
+    return value if isinstance(value, float) else parse_duration(value)
+
+
+Duration = Annotated[float, BeforeValidator(_default_passes)]
+"""Seconds as a float; given as `parse_duration` says."""
+
+HostPort = Annotated[Address, BeforeValidator(parse_address)]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What a command is called and where its settings come from. `environment_prefix`: `STEERSMAN_AGENT_`."""
+
+    program: str
+    summary: str
+    environment_prefix: str
+
+
+Settings = TypeVar("Settings", bound=SettingsModel)
+
+
+def load_settings(
+    model: type[Settings], command: Command, arguments: Sequence[str], environment: Mapping[str, str]
+) -> Settings:
+    """The settings out of all three sources. Raises SettingsError; `--help` prints and raises SystemExit(0).
+
+    Variables under the prefix that name no setting are ignored: Kubernetes sets some for a service of that
+    name.
+    """
+    options = [_Option.of(name, info) for name, info in model.model_fields.items()]
+    given = vars(_parser(command, options).parse_args(list(arguments)))
+    origins: dict[str, str] = {}
+    values: dict[str, Any] = {}
+    config = given.pop("config", None) or environment.get(f"{command.environment_prefix}CONFIG")
+    if config:
+        _take_file(Path(config), options, values, origins)
+    for option in options:
+        variable = command.environment_prefix + option.flag.upper().replace("-", "_")
+        if variable in environment:
+            text = environment[variable]
+            values[option.field] = [part for part in text.split(",") if part] if option.is_list else text
+            origins[option.field] = variable
+        if given.get(option.field) is not None:
+            values[option.field] = given[option.field]
+            origins[option.field] = f"--{option.flag}"
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise SettingsError(_sentence(error, options, origins)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    field: str
+    flag: str
+    other_flags: tuple[str, ...]
+    is_list: bool
+    is_bool: bool
+    required: bool
+    help: str
+
+    @classmethod
+    def of(cls, name: str, info: FieldInfo) -> "_Option":
+        is_duration = any(isinstance(part, BeforeValidator) and part.func is _default_passes for part in info.metadata)
+        flag = (name.removesuffix("_seconds") if is_duration else name).replace("_", "-")
+        shown = "" if info.is_required() or info.default in (None, (), []) else f" (default {info.default})"
+        return cls(
+            field=name,
+            flag=flag,
+            other_flags=tuple(part.flag for part in info.metadata if isinstance(part, AlsoSpelled)),
+            is_list=get_origin(info.annotation) in (list, tuple) and bool(get_args(info.annotation)),
+            is_bool=info.annotation is bool,
+            required=info.is_required(),
+            help=((info.description or "") + shown).replace("%", "%%"),
+        )
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> Any:
+        raise SettingsError(message)
+
+
+def _parser(command: Command, options: Sequence[_Option]) -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog=command.program,
+        description=command.summary,
+        epilog=f"Each may be a variable {command.environment_prefix}<FLAG> or a line of the --config file.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--config", metavar="FILE", help="a TOML file with any of these settings")
+    for option in options:
+        names = [f"--{flag}" for flag in (option.flag, *option.other_flags)]
+        if option.is_bool:
+            parser.add_argument(
+                *names,
+                dest=option.field,
+                action=argparse.BooleanOptionalAction,
+                default=None,
+                help=option.help,
+            )
+        elif option.is_list:
+            parser.add_argument(*names, dest=option.field, action="append", metavar="VALUE", help=option.help)
+        else:
+            parser.add_argument(*names, dest=option.field, metavar="VALUE", help=option.help)
+    return parser
+
+
+def _take_file(path: Path, options: Sequence[_Option], values: dict[str, Any], origins: dict[str, str]) -> None:
+    by_name = {option.flag: option for option in options}
+    for name, value in _read_file(path).items():
+        option = by_name.get(name.replace("_", "-"))
+        if option is None:
+            raise SettingsError(f"{path}: there is no setting {name!r}")
+        values[option.field] = value
+        origins[option.field] = f"{path}: {name}"
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_CONFIG_BYTES + 1)
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read ({error.strerror})") from None
+    if len(content) > MAX_CONFIG_BYTES:
+        raise SettingsError(f"{path}: is larger than {MAX_CONFIG_BYTES} bytes")
+    try:
+        return tomllib.loads(content.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: is not TOML ({error})") from None
+
+
+def _sentence(error: ValidationError, options: Sequence[_Option], origins: Mapping[str, str]) -> str:
+    first = error.errors(include_url=False, include_context=False)[0]
+    field = str(first["loc"][0]) if first["loc"] else ""
+    flag = next((f"--{option.flag}" for option in options if option.field == field), field)
+    if first["type"] == "missing":
+        return f"{flag} is required"
+    message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    return f"{origins.get(field, flag)}: {message}".removeprefix(": ")

@@ -1,0 +1,68 @@
+"""`steersman SUBCOMMAND`: found by name at run time, with plain words when it is not there."""
+
+import sys
+import types
+
+import pytest
+
+from shared import command_line
+
+
+def install_fake_balancer(monkeypatch: pytest.MonkeyPatch, seen: list[list[str]]) -> None:
+    def fake_main(arguments: list[str]) -> int:
+        seen.append(arguments)
+        return 7
+
+    module = types.ModuleType("balancer.cli")
+    vars(module)["main"] = fake_main
+    monkeypatch.setitem(sys.modules, "balancer.cli", module)
+
+
+def break_import(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    def failing_import(target: str) -> command_line.Main:
+        raise ModuleNotFoundError(f"No module named {missing!r}", name=missing)
+
+    monkeypatch.setattr(command_line, "load_main", failing_import)
+
+
+def test_a_subcommand_gets_the_rest_of_the_line_and_its_status_is_returned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[list[str]] = []
+    install_fake_balancer(monkeypatch, seen)
+    assert command_line.main(["balancer", "--help", "--x", "1"]) == 7
+    assert seen == [["--help", "--x", "1"]]
+
+
+def test_help_lists_all_subcommands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command_line.main(["--help"]) == 0
+    printed = capsys.readouterr().out
+    assert all(f"  {name} " in printed for name in ("balancer", "agent", "demo"))
+
+
+@pytest.mark.parametrize("words", [[], ["balance"], ["--verbose"]])
+def test_no_or_unknown_subcommand_is_refused_with_the_help(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command_line.main(words) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "usage: steersman" in printed.err
+    assert all(repr(word) in printed.err for word in words)
+
+
+@pytest.mark.parametrize("package", ["llama_cpp", "llama_cpp.llama_cpp", "numpy"])
+def test_a_missing_extra_is_one_sentence(
+    package: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    break_import(monkeypatch, package)
+    assert command_line.main(["agent"]) == 1
+    printed = capsys.readouterr().err
+    assert "pip install 'steersman[agent]'" in printed
+    assert printed.count("\n") == 1
+
+
+def test_a_mistake_of_ours_is_not_taken_for_a_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    break_import(monkeypatch, "agent.no_such_module")
+    with pytest.raises(ModuleNotFoundError):
+        command_line.main(["agent"])
