@@ -1,13 +1,14 @@
 """What the fleet should run: the document that operators PUT, and the part of it that agents apply.
 
 Field names, enum spellings and defaults are Paddler's, so that its clients work unchanged. Ranges are checked here,
-once, with a sentence that names the field; whether a file exists is only known on the agents.
+once; `balancer.validation_sentences` says in words what was wrong. Whether a file exists is only known on the agents.
 """
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic_core import PydanticCustomError
 
 from shared.generation import SamplingParameters
 
@@ -16,6 +17,9 @@ UINT32_MAX = 2**32 - 1
 MAX_PATH_CHARACTERS = 4096
 MAX_TEMPLATE_CHARACTERS = 250_000
 MAX_SERVED_NAMES = 64
+
+WHOLE_SENTENCE = "whole_sentence"
+"""Type of the validation errors whose message is the complete sentence for the client."""
 
 Path = Annotated[str, Field(min_length=1, max_length=MAX_PATH_CHARACTERS)]
 
@@ -83,12 +87,51 @@ class UrlSource(StrictModel):
     Url: UrlFile
 
 
-ModelSource = Literal["None"] | LocalToAgentSource | HuggingFaceSource | UrlSource
+def _without_null(value: Any) -> Any:
+    """Serde, which Paddler's clients speak, may also write a variant without data as `{"Variant": null}`."""
+    if isinstance(value, dict) and len(value) == 1:
+        ((variant, data),) = value.items()
+        return variant if data is None else value
+    return value
 
+
+def _source_tag(value: Any) -> str | None:
+    """Which kind of source this is, so that an error speaks of that kind only."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return str(next(iter(value))) if len(value) == 1 else None
+    return type(value).__name__.removesuffix("Source")
+
+
+ModelSource = Annotated[
+    Annotated[Literal["None"], Tag("None")]
+    | Annotated[LocalToAgentSource, Tag("LocalToAgent")]
+    | Annotated[HuggingFaceSource, Tag("HuggingFace")]
+    | Annotated[UrlSource, Tag("Url")],
+    Discriminator(
+        _source_tag,
+        custom_error_type="model_source",
+        custom_error_message='must be "None" or an object with one key: LocalToAgent, HuggingFace or Url',
+    ),
+    BeforeValidator(_without_null),
+]
 
 # Enum values come as JSON strings, which strict mode would refuse for an enum class.
-_Dtype = Annotated[KvCacheDtype, Field(strict=False)]
-_Pooling = Annotated[PoolingType, Field(strict=False)]
+_Dtype = Annotated[KvCacheDtype, Field(strict=False), BeforeValidator(_without_null)]
+_Pooling = Annotated[PoolingType, Field(strict=False), BeforeValidator(_without_null)]
+
+
+def _require_positive_image_size(value: int) -> int:
+    if value <= 0:
+        raise PydanticCustomError(WHOLE_SENTENCE, "image_resize_to_fit must be greater than zero")
+    return value
+
+
+def _require_positive_batch_size(value: int) -> int:
+    if value <= 0:
+        raise PydanticCustomError(WHOLE_SENTENCE, "embedding_batch_size must be greater than zero")
+    return value
 
 
 class InferenceParameters(StrictModel):
@@ -98,9 +141,9 @@ class InferenceParameters(StrictModel):
 
     n_batch: int = Field(ge=1, le=INT32_MAX)
     context_size: int = Field(ge=64, le=INT32_MAX)
-    embedding_batch_size: int
+    embedding_batch_size: Annotated[int, Field(le=INT32_MAX), AfterValidator(_require_positive_batch_size)]
     enable_embeddings: bool
-    image_resize_to_fit: int
+    image_resize_to_fit: Annotated[int, Field(le=UINT32_MAX), AfterValidator(_require_positive_image_size)]
     k_cache_dtype: _Dtype
     v_cache_dtype: _Dtype
     min_p: float = Field(ge=0.0, le=1.0)
@@ -174,6 +217,11 @@ class BalancerDesiredState(StrictModel):
     use_chat_template_override: bool
     served_model_names: Annotated[list[Path], Field(max_length=MAX_SERVED_NAMES)] | None = None
 
+    def document(self) -> dict[str, Any]:
+        """As GET shows it and stores keep it: keys in Paddler's order. Keys that Paddler does not know are absent
+        while unset, since its clients refuse them."""
+        return self.model_dump(mode="json", exclude=_unset_extras(self))
+
     def for_agents(self) -> AgentDesiredState:
         """The part that agents apply; the override only when it is switched on."""
         return AgentDesiredState(
@@ -182,6 +230,10 @@ class BalancerDesiredState(StrictModel):
             model=self.model,
             multimodal_projection=self.multimodal_projection,
         )
+
+
+def _unset_extras(state: BalancerDesiredState) -> set[str]:
+    return set() if state.served_model_names is not None else {"served_model_names"}
 
 
 DEFAULT_DESIRED_STATE = BalancerDesiredState(

@@ -145,7 +145,8 @@ class _Option:
     def of(cls, name: str, info: FieldInfo) -> "_Option":
         is_duration = any(isinstance(part, BeforeValidator) and part.func is _default_passes for part in info.metadata)
         flag = (name.removesuffix("_seconds") if is_duration else name).replace("_", "-")
-        shown = "" if info.is_required() or info.default in (None, (), []) else f" (default {info.default})"
+        default = f"{info.default:g}s" if is_duration and info.default else info.default
+        shown = "" if info.is_required() or default in (None, (), []) else f" (default {default})"
         return cls(
             field=name,
             flag=flag,

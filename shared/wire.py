@@ -88,6 +88,12 @@ def decode_hello(frame: bytes) -> Hello:
     return _validate(Hello, _decode_first(frame))
 
 
+def greeting_software_version(frame: bytes) -> str:
+    """Which release sent a first message that was decoded before; shown to operators, never compared."""
+    _, structure, _ = _split(frame)
+    return str(_unpack(structure).get("software"))[:64]
+
+
 def encode_welcome(welcome: Welcome) -> bytes:
     """The first message of a balancer."""
     return _encode_first(welcome.model_dump())

@@ -1,0 +1,89 @@
+"""The sampler of one sequence: llama.cpp's chain as Paddler uses it, with a draw of our own."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from agent.sampling.penalties import PenaltyWindow
+from agent.sampling.ranking import Logits, TokenIds, rank_top
+from agent.sampling.truncation import (
+    drawn_position,
+    heaviest_entries,
+    masses,
+    min_p_candidates,
+    min_p_length,
+    top_p_candidates,
+    top_p_length,
+)
+from agent.sampling.uniform import uniform_draw
+from shared.generation import SamplingParameters
+
+_COLDEST = float(np.finfo(np.float32).smallest_subnormal)
+_HOTTEST = float(np.finfo(np.float32).max)
+
+
+class TokenSampler:
+    """Draws the tokens of one sequence: penalties, top_k, top_p, min_p, temperature, draw, in this order.
+
+    The draw depends on the logits, the seed and the token's index in the answer alone. No parameter value raises:
+    what is out of range is off, or clamped (NaN temperature: greedy).
+    """
+
+    def __init__(self, parameters: SamplingParameters, seed: int, vocabulary_size: int) -> None:
+        self._penalties = PenaltyWindow(parameters, vocabulary_size)
+        self._seed = seed
+        self._temperature = min(parameters.temperature, _HOTTEST)
+        # What llama.cpp's float32 makes zero is greedy too; so is NaN.
+        self._is_greedy = not self._temperature >= _COLDEST or parameters.top_k == 1
+        self._top_k = parameters.top_k if 0 < parameters.top_k < vocabulary_size else 0
+        self._top_p = parameters.top_p  # on below 1
+        self._min_p = parameters.min_p  # on above 0; comparing makes NaN off for both
+
+    def observe(self, tokens: Sequence[int]) -> None:
+        """Let `tokens` (of prompt or answer, in order) count for the penalties."""
+        self._penalties.observe(tokens)
+
+    def sample(self, logits: Logits, answer_index: int) -> int | None:
+        """The token at `answer_index` (0-based) of the answer; does not observe it.
+
+        `logits`: float32, shape (vocabulary_size,), writable; penalties change it in place. None when no token can
+        be chosen: every logit is -inf (a constraint that allows nothing), or the row holds NaN or +inf.
+        """
+        with np.errstate(all="ignore"):  # -inf is a legitimate logit; exp() of a far worse one underflows to 0
+            if not self._penalties.is_off:
+                self._penalties.apply(logits)
+            best_token = int(logits.argmax())  # NaN counts as largest
+            best = float(logits[best_token])
+            if not math.isfinite(best):
+                return None
+            if self._is_greedy:
+                return best_token
+            return self._draw(logits, best, uniform_draw(self._seed, answer_index))
+
+    def candidates(self, row: Logits, best: float) -> TokenIds | None:
+        """What the truncations leave of a row after penalties, in rank order; None when all are off: the whole row.
+
+        `best`: the row's largest logit, finite.
+        """
+        if self._top_k:
+            ids = rank_top(row, self._top_k)
+            if self._top_p < 1:
+                ids = ids[: top_p_length(row[ids], self._top_p)]
+        elif self._top_p < 1:
+            ids = top_p_candidates(row, best, self._top_p)
+        elif self._min_p > 0:
+            return min_p_candidates(row, best, self._min_p)
+        else:
+            return None
+        if self._min_p > 0:
+            ids = ids[: min_p_length(row[ids], self._min_p)]
+        return ids
+
+    def _draw(self, row: Logits, best: float, uniform: float) -> int:
+        candidates = self.candidates(row, best)
+        if candidates is None:
+            heaviest = heaviest_entries(row, best, uniform, self._temperature)
+            return int(heaviest.ids[drawn_position(heaviest.cumulative_mass, heaviest.target_mass)])
+        cumulative = np.cumsum(masses(row[candidates], best, self._temperature))
+        return int(candidates[drawn_position(cumulative, uniform * float(cumulative[-1]))])

@@ -1,0 +1,48 @@
+"""`python -m bench [generation] [prefix] [relay] [--only-demo-model]`: prints tables in Markdown."""
+
+import argparse
+import platform
+import sys
+import tempfile
+from pathlib import Path
+
+from agent.llama.vocabulary import open_vocabulary
+from bench import generation, peers, protocol, relay, shared_prefix
+
+_SECTIONS = ("generation", "prefix", "relay")
+
+
+def main() -> int:
+    """Measure the sections that were asked for, all of them by default."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("sections", nargs="*", choices=[*_SECTIONS, []], help="default: all")
+    parser.add_argument("--only-demo-model", action="store_true", help="leave the large-vocabulary model out")
+    arguments = parser.parse_args()
+    sections = arguments.sections or _SECTIONS
+    print(f"# Steersman beside llama.cpp ({platform.machine()}, {protocol.THREADS} threads)\n", flush=True)
+    with tempfile.TemporaryDirectory(prefix="steersman-bench-") as folder:
+        work = Path(folder)
+        if "relay" in sections:
+            print(relay.measure(work), flush=True)
+        if {"generation", "prefix"} & set(sections):
+            _measure_models(work, sections, arguments.only_demo_model)
+    return 0
+
+
+def _measure_models(work: Path, sections: tuple[str, ...], only_demo_model: bool) -> None:
+    peer = peers.find_peer(work)
+    models = protocol.find_models(work)
+    for model in models[:1] if only_demo_model else models:
+        with open_vocabulary(model.path) as vocabulary:
+
+            def tokenize(text: str) -> list[int]:
+                return vocabulary.tokenize(text, add_special=vocabulary.adds_bos, parse_special=True)
+
+            if "generation" in sections:
+                print(generation.measure(model, peer, tokenize, work), flush=True)
+            if "prefix" in sections:
+                print(shared_prefix.measure(model, peer, tokenize, work), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
