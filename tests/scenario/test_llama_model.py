@@ -1,5 +1,6 @@
 """Loading weights: progress, giving up, and a sentence for each way in which it fails."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,16 @@ def test_closing_twice_is_fine_and_use_afterwards_is_an_error_of_ours(path: str)
 
     with pytest.raises(RuntimeError):
         _ = model.pointer
+
+
+@pytest.mark.model
+def test_the_header_of_the_demo_model_is_read_in_no_time() -> None:
+    started = time.process_time()
+    header = read_header(demo_model_path())
+
+    assert time.process_time() - started < 0.2
+    assert (header.architecture, header.context_length, header.vocabulary_size) == ("llama", 8192, 49_152)
+    assert header.chat_template is not None
 
 
 @pytest.mark.model
