@@ -61,13 +61,9 @@ class BackendLimits:
     context_cells: int  # the pool shared by all sequences, in tokens (llama_n_ctx)
     batch_tokens: int  # most rows in one decode (llama_n_batch)
     sequence_ids: int  # rows must use ids below this (llama_n_seq_max)
-    request_limit_tokens: (
-        int  # prompt plus answer of one request: min(context_size as asked, training context)
-    )
+    request_limit_tokens: int  # prompt plus answer of one request: min(context_size as asked, training context)
     vocabulary_size: int
-    can_share_prefixes: (
-        bool  # sequences can be copied and cut at any position (False: recurrent or hybrid memory)
-    )
+    can_share_prefixes: bool  # sequences can be copied and cut at any position (False: recurrent or hybrid memory)
 
 
 class Sampler(Protocol):
@@ -80,7 +76,20 @@ class Sampler(Protocol):
         """The token at `answer_index` of the answer; None when the row allows no token (all -inf, NaN)."""
 
 
-class Backend(Protocol):
+class SequenceMemory(Protocol):
+    """The cells of a context, by sequence. Sequence ids up to HIGHEST_SEQUENCE_ID are possible."""
+
+    def copy_prefix(self, source: int, target: int, tokens: int) -> None:
+        """Let sequence `target` share the cells of positions [0, tokens) of `source` (no copy in a unified cache)."""
+
+    def remove_from(self, sequence_id: int, position: int) -> bool:
+        """Drop the cells at `position` and above from the sequence; False when this memory cannot be cut there."""
+
+    def evaluated_tokens(self, sequence_id: int) -> int:
+        """Positions held by the sequence, counted from 0 (largest position + 1; 0 when empty)."""
+
+
+class Backend(SequenceMemory, Protocol):
     """One context: its memory of cells and its decode call. Owned by one thread.
 
     All methods check ids, counts and tokens before they reach the library and raise ValueError: a misuse of
@@ -97,15 +106,6 @@ class Backend(Protocol):
         """Logits of the `row`-th run of the last plan that wanted them (0-based)."""
 
     def new_sampler(self, parameters: SamplingParameters, seed: int) -> Sampler: ...
-
-    def copy_prefix(self, source: int, target: int, tokens: int) -> None:
-        """Let sequence `target` share the cells of positions [0, tokens) of `source` (no copy in a unified cache)."""
-
-    def remove_from(self, sequence_id: int, position: int) -> bool:
-        """Drop the cells at `position` and above from the sequence; False when this memory cannot be cut there."""
-
-    def evaluated_tokens(self, sequence_id: int) -> int:
-        """Positions held by the sequence, counted from 0 (largest position + 1; 0 when empty)."""
 
     def request_abort(self) -> None:
         """Make a running decode return ABORTED soon. Callable from any thread."""

@@ -3,6 +3,7 @@
 from collections.abc import Hashable
 from dataclasses import dataclass
 
+from shared.failures import Failure
 from shared.generation import SamplingParameters
 
 MemberKey = Hashable
@@ -34,9 +35,9 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class CancelAll:
-    """End every request with this failure kind's sentence (the link, the model or the process goes away)."""
+    """End every request with this failure (the model or the process goes away)."""
 
-    message: str
+    failure: Failure
 
 
 EngineCommand = Submit | Cancel | CancelAll

@@ -9,7 +9,10 @@ from shared.generation import Channel, FinishReason, Usage
 
 @dataclass(frozen=True, slots=True)
 class TokensCommitted:
-    """Tokens that were generated; `text` holds whole characters only and may be empty."""
+    """Tokens that were generated; `text` holds whole characters only and may be empty.
+
+    No token ids at all: text that was held back and belongs to tokens already sent; never empty then.
+    """
 
     key: MemberKey
     first_token_index: int
@@ -20,7 +23,11 @@ class TokensCommitted:
 
 @dataclass(frozen=True, slots=True)
 class PromptProgress:
-    """A chunk of the prompt was evaluated (also when a request that was set aside is evaluated again)."""
+    """A chunk of the prompt was evaluated (also when a request that was set aside is evaluated again).
+
+    Members that a few steps in a row left out (waiting, set aside, awaiting a shared prefix) repeat their count as a
+    sign of life.
+    """
 
     key: MemberKey
     evaluated_tokens: int

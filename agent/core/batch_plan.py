@@ -1,0 +1,92 @@
+"""Which rows the next decode evaluates: members with one pending token first, then chunks of prompts.
+
+Pure counting: whether there are cells for the rows is decided elsewhere (`residency`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from agent.core.backend import PlannedRun
+from agent.core.sequence import MemberSequence
+
+MOST_LOGITS_ROWS = 32
+"""Rows with logits in one step: each costs vocabulary x 4 bytes and one pass of sampling."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepBudget:
+    """`rows` at most in one decode; of them `prompt_rows` for prompts, so that a step stays short."""
+
+    rows: int
+    prompt_rows: int
+    prompts_first: bool = False
+    logits_rows: int = MOST_LOGITS_ROWS
+
+
+@dataclass(slots=True)
+class ChosenRows:
+    """What a step would evaluate: pairs of sequence and rows. `has_starved_prompt`: one is ready and got none."""
+
+    rows: list[tuple[MemberSequence, int]] = field(default_factory=list)
+    has_starved_prompt: bool = False
+
+
+def choose_rows(attached: Iterable[MemberSequence], budget: StepBudget) -> ChosenRows:
+    """Share the budget out. Where it is too small for all, those that waited longest go first."""
+    ready: list[MemberSequence] = []
+    prompts: list[MemberSequence] = []
+    for sequence in attached:
+        (ready if sequence.pending_tokens == 1 else prompts).append(sequence)
+    ready.sort(key=lambda sequence: (sequence.last_step, sequence.rank))
+    prompts.sort(key=lambda sequence: sequence.rank)
+    filling = _Filling(budget)
+    if budget.prompts_first:
+        filling.add_prompts(prompts)
+    filling.add_ready(ready)
+    if not budget.prompts_first:
+        filling.add_prompts(prompts)
+    return ChosenRows(filling.rows, bool(prompts) and not filling.has_prompt)
+
+
+def planned_run(sequence: MemberSequence, rows: int) -> PlannedRun:
+    """The next `rows` pending tokens; the last pending one brings logits. The sequence must have an id."""
+    assert sequence.sequence_id is not None
+    start, stop = sequence.evaluated, sequence.evaluated + rows
+    wants_logits = stop == len(sequence.tokens)
+    return PlannedRun(sequence.sequence_id, tuple(sequence.tokens[start:stop]), start, wants_logits)
+
+
+class _Filling:
+    """One step being filled."""
+
+    def __init__(self, budget: StepBudget) -> None:
+        self._rows_left = budget.rows
+        self._logits_left = budget.logits_rows
+        self._chunk = budget.prompt_rows
+        self.rows: list[tuple[MemberSequence, int]] = []
+        self.has_prompt = False
+
+    def add_ready(self, ready: list[MemberSequence]) -> None:
+        count = min(self._rows_left, self._logits_left, len(ready))
+        self.rows += [(sequence, 1) for sequence in ready[:count]]
+        self._rows_left -= count
+        self._logits_left -= count
+
+    def add_prompts(self, prompts: list[MemberSequence]) -> None:
+        """Whole chunks, in order: splitting a prompt elsewhere would move its logits a little. Only the first may be
+        split, where generating members leave no room for a whole one."""
+        room = min(self._rows_left, self._chunk)
+        for sequence in prompts:
+            rows = min(sequence.pending_tokens, self._chunk)
+            if rows > room and self.has_prompt:
+                break
+            rows = min(rows, room)
+            if rows == sequence.pending_tokens and not self._logits_left:
+                rows -= 1
+            if rows <= 0:
+                break
+            self._logits_left -= rows == sequence.pending_tokens
+            self._rows_left -= rows
+            room -= rows
+            self.rows.append((sequence, rows))
+            self.has_prompt = True

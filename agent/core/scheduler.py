@@ -1,0 +1,245 @@
+"""The engine's decisions: which tokens of which members the next decode evaluates, and what its outcome means.
+
+Pure: no clock, thread or library. The driver (`engine.step`) calls `handle`, `plan_next_batch`, decodes, calls
+`commit`, and publishes `take_events`. Members live in one table and leave it exactly once, with `MemberEnded`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agent.core.admission import PROMPT_FILLS_CONTEXT, refusal
+from agent.core.backend import Backend, BatchPlan, DecodeOutcome, LogitsRow, PlannedRun, Vocabulary
+from agent.core.batch_plan import StepBudget, choose_rows, planned_run
+from agent.core.commands import Cancel, CancelAll, EngineCommand, Submit
+from agent.core.events import EngineEvent, PromptProgress, SchedulerStatistics
+from agent.core.member_table import Ending, MemberTable
+from agent.core.prefix_cache import PrefixCache
+from agent.core.residency import Residency
+from agent.core.sequence import MemberSequence, Phase
+from agent.core.stopping import Stopping, remaining_text
+from shared.failures import Failure, FailureKind
+from shared.generation import FinishReason, Usage
+
+SIGN_OF_LIFE_STEPS = 8
+"""How often members that a step left out report progress all the same, so that nobody takes them for hung."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerSettings:
+    """slots: members that may run at once. prompt_chunk_tokens: most prompt tokens in one step (chosen at load)."""
+
+    slots: int
+    prompt_chunk_tokens: int
+
+
+class Scheduler:
+    """Continuous batching over one context."""
+
+    def __init__(self, backend: Backend, vocabulary: Vocabulary, settings: SchedulerSettings) -> None:
+        self._limits = backend.limits
+        self._new_sampler = backend.new_sampler
+        slots = min(settings.slots, self._limits.sequence_ids)
+        self._table = MemberTable()
+        self._cache = PrefixCache(backend, self._limits, slots)
+        self._residency = Residency(self._cache, self._table.members, slots, settings.prompt_chunk_tokens)
+        self._stopping = Stopping(vocabulary, self._limits.vocabulary_size, self._limits.request_limit_tokens)
+        self._prompt_chunk_tokens = settings.prompt_chunk_tokens
+        self._prompt_is_starved = False
+        self._most_rows = self._limits.batch_tokens
+        self._trouble: DecodeOutcome | None = None  # how the last decode failed, until one succeeds
+        self._steps = self._evaluated_prompt_tokens = self._generated_tokens = 0
+
+    def __repr__(self) -> str:
+        counts = {phase: len(self._residency.in_phase(phase)) for phase in Phase}
+        others = "".join(f", {counts[one]} {one.value}" for one in (Phase.WAITING, Phase.SET_ASIDE) if counts[one])
+        cells = f"{self._cache.used_cells}/{self._limits.context_cells} cells"
+        return f"<Scheduler {counts[Phase.RUNNING]} running{others} | {cells}>"
+
+    # Commands
+
+    def handle(self, command: EngineCommand) -> None:
+        """Take one order, between two steps. Raises ValueError for a key that is open already (a bug)."""
+        match command:
+            case Submit():
+                self._submit(command)
+            case Cancel(key):
+                if sequence := self._table.members.get(key):
+                    self._end(sequence, FinishReason.CANCELLED)
+            case CancelAll(failure):
+                for sequence in list(self._table.members.values()):
+                    self._end(sequence, failure)
+
+    def abandon(self, failure: Failure) -> None:
+        """The engine broke: end every member without touching any cell."""
+        for sequence in list(self._table.members.values()):
+            self._table.close(sequence.key, failure, sequence.usage)
+
+    def _submit(self, request: Submit) -> None:
+        if failure := refusal(request, self._limits):
+            self._table.refuse(request.key, failure, Usage(prompt_tokens=len(request.prompt)))
+            return
+        sampler = self._new_sampler(request.sampling, request.seed)
+        sampler.observe(request.prompt)
+        self._table.add(MemberSequence.of(request, sampler))
+
+    # Planning
+
+    @property
+    def has_work(self) -> bool:
+        """Whether any member is open."""
+        return bool(self._table.members)
+
+    def plan_next_batch(self) -> BatchPlan | None:
+        """What to decode next; None when no member is open. Starts, sets aside and ends members on the way."""
+        for _ in range(2 * len(self._table.members) + 2):
+            if not self._table.members:
+                return None
+            self._residency.start_members(may_grow=self._trouble is not DecodeOutcome.NO_KV_SLOT)
+            if runs := self._fill_step():
+                self._steps += 1
+                return BatchPlan(tuple(runs))
+        raise RuntimeError(f"members are open and nothing can be planned: {self!r}")
+
+    def _fill_step(self) -> list[PlannedRun]:
+        """Choose rows by the step's budget, then find cells for them, eldest member first."""
+        budget = StepBudget(self._most_rows, self._prompt_chunk_tokens, self._prompt_is_starved)
+        chosen = choose_rows(self._residency.attached(), budget)
+        self._prompt_is_starved = chosen.has_starved_prompt
+        runs: list[PlannedRun] = []
+        reserved = 0
+        for sequence, rows in sorted(chosen.rows, key=lambda pair: pair[0].rank):
+            if sequence.phase is Phase.RUNNING:  # not set aside for an elder one meanwhile
+                rows = self._rows_with_cells(sequence, rows, reserved)
+                reserved += rows
+                if rows:
+                    runs.append(planned_run(sequence, rows))
+        return runs
+
+    def _rows_with_cells(self, sequence: MemberSequence, rows: int, reserved: int) -> int:
+        """How many of `rows` there are cells for, beside those `reserved` for its elders."""
+        if self._residency.make_room(reserved + rows, sequence):
+            return rows
+        if free := self._cache.free_cells - reserved:
+            return free
+        if len(self._residency.attached()) == 1:
+            self._end_at_the_edge(sequence)
+        elif sequence.pending_tokens == 1:
+            self._residency.set_aside(sequence)  # it is the youngest
+        return 0
+
+    # Outcomes
+
+    def commit(self, plan: BatchPlan, outcome: DecodeOutcome, logits: Callable[[int], LogitsRow]) -> None:
+        """Take over what the decode did. `logits(i)`: row of the i-th run that wanted them; read after DECODED only."""
+        planned = self._planned_members(plan)
+        match outcome:
+            case DecodeOutcome.DECODED:
+                self._trouble = None
+                self._commit_decoded(planned, logits)
+            case DecodeOutcome.NO_KV_SLOT:
+                self._trouble = outcome
+                self._give_way(plan)
+            case DecodeOutcome.INVALID_BATCH:
+                self._fail_all(planned)
+            case DecodeOutcome.FATAL if self._trouble is DecodeOutcome.FATAL:
+                self._trouble = None  # these had their second try; others get their own
+                self._fail_all(planned)
+            case DecodeOutcome.FATAL | DecodeOutcome.ABORTED:
+                self._trouble = outcome if outcome is DecodeOutcome.FATAL else self._trouble
+                for sequence, run in planned:
+                    self._residency.evaluated_in_part(sequence, run)
+
+    def _planned_members(self, plan: BatchPlan) -> list[tuple[MemberSequence, PlannedRun]]:
+        by_id = {sequence.sequence_id: sequence for sequence in self._residency.attached()}
+        return [(by_id[run.sequence_id], run) for run in plan.runs]
+
+    def _commit_decoded(
+        self, planned: list[tuple[MemberSequence, PlannedRun]], logits: Callable[[int], LogitsRow]
+    ) -> None:
+        self._most_rows = self._limits.batch_tokens
+        row = 0
+        for sequence, run in planned:
+            is_prompt = len(run.tokens) > 1 or run.first_position < sequence.prompt_tokens
+            self._evaluated_prompt_tokens += len(run.tokens) if is_prompt else 0
+            self._residency.evaluated(sequence, run)
+            sequence.last_step = self._steps
+            if run.wants_logits:
+                self._take_token(sequence, sequence.sampler.sample(logits(row), sequence.answer_tokens))
+                row += 1
+            else:
+                self._table.report(PromptProgress(sequence.key, sequence.evaluated))
+        if self._steps % SIGN_OF_LIFE_STEPS == 0:
+            self._report_those_left_out()
+
+    def _take_token(self, sequence: MemberSequence, token: int | None) -> None:
+        verdict = self._stopping.take_token(sequence, token)
+        self._generated_tokens += len(verdict.event.token_ids) if verdict.event else 0
+        self._table.report(verdict.event)
+        if ending := verdict.finish_reason or verdict.failure:
+            self._end(sequence, ending)
+
+    def _report_those_left_out(self) -> None:
+        for sequence in self._table.members.values():
+            if sequence.last_step != self._steps:
+                self._table.report(PromptProgress(sequence.key, sequence.evaluated))
+
+    def _give_way(self, plan: BatchPlan) -> None:
+        """Each call gives up something, so that the next plan differs and this ends."""
+        if self._residency.give_way():
+            return
+        if plan.tokens > 1:
+            self._most_rows = plan.tokens // 2
+        else:  # by our count there was a cell: `length` would be a lie
+            self._end(self._residency.attached()[0], _DECODE_FAILED)
+
+    # Ends
+
+    def _end_at_the_edge(self, sequence: MemberSequence) -> None:
+        """The only member with cells has no room for one more token."""
+        if sequence.answer_tokens:
+            self._table.report(remaining_text(sequence))
+            self._end(sequence, FinishReason.LENGTH)
+        else:
+            self._end(sequence, PROMPT_FILLS_CONTEXT)
+
+    def _fail_all(self, planned: list[tuple[MemberSequence, PlannedRun]]) -> None:
+        for sequence, _ in planned:
+            self._end(sequence, _DECODE_FAILED)
+
+    def _end(self, sequence: MemberSequence, ending: Ending) -> None:
+        """Cells of a member that failed may hold anything, so only the others stay as idle prefixes."""
+        usage = sequence.usage
+        self._residency.leave(sequence, keep=isinstance(ending, FinishReason))
+        self._table.close(sequence.key, ending, usage)
+
+    # Reports
+
+    def take_events(self) -> tuple[EngineEvent, ...]:
+        """What happened since the last call, in order."""
+        return self._table.take_events()
+
+    def statistics(self) -> SchedulerStatistics:
+        """Figures as of now."""
+        phases = [sequence.phase for sequence in self._table.members.values()]
+        return SchedulerStatistics(
+            running=phases.count(Phase.RUNNING),
+            waiting=phases.count(Phase.WAITING),
+            set_aside=phases.count(Phase.SET_ASIDE),
+            used_cells=self._cache.used_cells,
+            context_cells=self._limits.context_cells,
+            cached_tokens=self._cache.cached_tokens,
+            steps=self._steps,
+            evaluated_prompt_tokens=self._evaluated_prompt_tokens,
+            reused_prompt_tokens=self._residency.reused_prompt_tokens,
+            generated_tokens=self._generated_tokens,
+            set_aside_total=self._residency.set_aside_total,
+            evicted_tokens=self._cache.evicted_tokens,
+        )
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError when records, cells and counts disagree."""
+        self._residency.check_invariants()
+        self._table.check_invariants()
+
+
+_DECODE_FAILED = Failure(FailureKind.ENGINE_FAILED, "The engine could not evaluate this request.")

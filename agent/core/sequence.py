@@ -1,0 +1,92 @@
+"""One record per member in flight: everything the scheduler knows about it, in one place."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from agent.core.backend import Sampler
+from agent.core.commands import MemberKey, Submit
+from agent.core.text_assembly import TextAssembler
+from shared.generation import Usage
+
+
+class Phase(Enum):
+    """Where an open member stands. It leaves the scheduler's table when it ends, so there is no phase for that."""
+
+    WAITING = "waiting"  # submitted, no slot yet
+    RUNNING = "running"  # has a slot; holds cells, or awaits a prefix that another member is evaluating
+    SET_ASIDE = "set_aside"  # has a slot and its token ids; its cells were taken back
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitedPrefix:
+    """The first `tokens` tokens of a prompt are being evaluated by `owner`; they will be shared, not computed twice."""
+
+    owner: MemberKey
+    tokens: int
+
+
+@dataclass(slots=True, eq=False)
+class MemberSequence:
+    """`tokens` is prompt and answer; the first `evaluated` of them are in memory under `sequence_id`."""
+
+    key: MemberKey
+    tokens: list[int]
+    prompt_tokens: int
+    max_tokens: int
+    arrival: int
+    priority: int
+    sampler: Sampler
+    text: TextAssembler = field(default_factory=TextAssembler)
+    phase: Phase = Phase.WAITING
+    sequence_id: int | None = None
+    evaluated: int = 0
+    awaits: AwaitedPrefix | None = None
+    cached_prompt_tokens: int | None = None  # None until the first cells were attached
+    last_step: int = 0  # the step that evaluated something of it; the least recent one goes first
+
+    @classmethod
+    def of(cls, request: Submit, sampler: Sampler) -> "MemberSequence":
+        """A member that nothing was done for yet."""
+        return cls(
+            key=request.key,
+            tokens=list(request.prompt),
+            prompt_tokens=len(request.prompt),
+            max_tokens=request.max_tokens,
+            arrival=request.arrival,
+            priority=request.priority,
+            sampler=sampler,
+        )
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Smaller is served sooner: larger priority, then earlier arrival. The largest rank is the youngest."""
+        return (-self.priority, self.arrival)
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether it runs under a sequence id, and so may be put into a batch."""
+        return self.sequence_id is not None
+
+    @property
+    def answer_tokens(self) -> int:
+        """Tokens sampled so far; the end-of-generation token is never among them."""
+        return len(self.tokens) - self.prompt_tokens
+
+    @property
+    def pending_tokens(self) -> int:
+        """Tokens that are known and not in memory; at least 1, since the last one brings the next logits."""
+        return len(self.tokens) - self.evaluated
+
+    @property
+    def missing_cells(self) -> int:
+        """Cells it still needs for the tokens it has, apart from those it will share."""
+        return self.pending_tokens - (self.awaits.tokens if self.awaits else 0)
+
+    @property
+    def usage(self) -> Usage:
+        """What it cost up to now."""
+        return Usage(
+            prompt_tokens=self.prompt_tokens,
+            cached_prompt_tokens=self.cached_prompt_tokens or 0,
+            content_tokens=self.answer_tokens,
+        )

@@ -1,0 +1,79 @@
+"""The port between the agent's process and whatever loads models and runs them (llama.cpp, or a script in tests)."""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from agent.core.backend import BackendLimits
+from agent.core.commands import EngineCommand
+from agent.core.swap_events import Problem, Proof, Proved
+from shared.desired_state import AgentDesiredState
+
+KeepLoading = Callable[[], bool]
+"""Asked by the loading thread now and then; False gives the load up."""
+
+
+class LoadGivenUpError(Exception):
+    """The load was ended because it was asked to."""
+
+
+class PromptReader(Protocol):
+    """Text to token ids. Callable from any thread, also while the model is being closed."""
+
+    @property
+    def size(self) -> int:
+        """Tokens in the vocabulary."""
+
+    @property
+    def adds_bos(self) -> bool:
+        """Whether the model's metadata asks for a BOS token in front of each prompt."""
+
+    @property
+    def bos_token(self) -> int | None: ...
+
+    def tokenize(self, text: str) -> list[int]:
+        """Token ids of `text` with control tokens parsed and nothing added. Raises ValueError for what cannot be
+        tokenised, RuntimeError when the model was closed."""
+
+
+class LoadedModel(Protocol):
+    """A model that serves: weights, context and the engine's thread."""
+
+    @property
+    def model_path(self) -> str: ...
+
+    @property
+    def limits(self) -> BackendLimits: ...
+
+    @property
+    def metadata(self) -> Mapping[str, str]: ...
+
+    @property
+    def reader(self) -> PromptReader: ...
+
+    def submit(self, command: EngineCommand) -> None:
+        """Put a command into the engine's inbox. Never blocks. Ignored when the engine has ended."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the engine has nothing to do."""
+
+    @property
+    def last_advance(self) -> float:
+        """When the engine last advanced, in seconds of the monotonic clock; of no meaning while idle."""
+
+    def close(self) -> None:
+        """End the engine, free context and weights. Blocks; idempotent."""
+
+
+class ModelRuntime(Protocol):
+    """Proves and loads. Every method blocks and is called from worker threads, one at a time."""
+
+    def prove(self, state: AgentDesiredState, *, reload: bool) -> Proved | Problem:
+        """Whether the state would work, without touching the model that serves. Without `reload` only its template
+        and what else needs no weights is looked at."""
+
+    def load(self, state: AgentDesiredState, proof: Proof, keep_loading: KeepLoading) -> LoadedModel | Problem:
+        """Load the weights, make the context, start the engine. Uses the proof up. Raises LoadGivenUpError."""
+
+    def drop_proof(self, proof: Proof) -> None:
+        """Free what an unused proof holds."""

@@ -1,0 +1,249 @@
+"""The one table of members in flight: prepares them, hands them to the engine, and ends each exactly once.
+
+A slot is an entry of this table: it is taken when a request arrives and given back with the member's last word,
+nowhere else. All methods run on the event loop and none awaits, save the preparation of one prompt.
+"""
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from agent.core.commands import Cancel as CancelInEngine
+from agent.core.commands import Submit
+from agent.core.events import EngineEvent, MemberEnded, PromptProgress, StepReport, TokensCommitted
+from agent.model_port import LoadedModel
+from agent.prompt_preparation import prepare_prompt
+from shared.failures import Failure, FailureKind
+from shared.generation import Channel, FinishReason, SamplingParameters, Usage
+from shared.messages_from_agent import Accepted, Busy, MemberEnd, MessageFromAgent, Refused, TokenFrame, TokenItem
+from shared.messages_to_agent import Cancel, Generate
+
+logger = logging.getLogger(__name__)
+
+CONSTRAINTS_LATER = "not supported yet: this agent cannot constrain its output"
+
+
+class MemberKey(NamedTuple):
+    """Names a member inside this process: several balancers number their members by themselves."""
+
+    link: int
+    member: int
+    attempt: int
+
+
+class Outlet(Protocol):
+    """Where messages for a link go; one that is gone takes them and does nothing."""
+
+    def send(self, link: int, message: MessageFromAgent) -> None: ...
+
+
+@dataclass(slots=True)
+class _Member:
+    message: Generate
+    arrival: int
+    preparation: asyncio.Task[None] | None = None  # None: the engine has it
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What requests are run with: fixed for each request when it arrives."""
+
+    model: LoadedModel
+    sampling: SamplingParameters
+
+
+class RequestDesk:
+    """Members in flight, over all links."""
+
+    def __init__(
+        self,
+        slots: int,
+        outlet: Outlet,
+        workers: Executor,
+        tasks: asyncio.TaskGroup,
+        on_slots_in_use: Callable[[int], None],
+    ) -> None:
+        self._slots = slots
+        self._outlet = outlet
+        self._workers = workers
+        self._tasks = tasks
+        self._on_slots_in_use = on_slots_in_use
+        self._members: dict[MemberKey, _Member] = {}
+        self._arrivals = itertools.count(1)
+        self._service: Service | None = None
+        self._is_open = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def __repr__(self) -> str:
+        return f"<RequestDesk {len(self._members)}/{self._slots} slots busy>"
+
+    @property
+    def slots_in_use(self) -> int:
+        """Members in flight."""
+        return len(self._members)
+
+    async def wait_idle(self) -> None:
+        """Until no member is in flight."""
+        await self._idle.wait()
+
+    # What requests are run with
+
+    def use(self, service: Service | None) -> None:
+        """Run requests that arrive from now on with this. None: there is no model."""
+        self._service = service
+
+    def set_open(self, is_open: bool) -> None:
+        """Whether requests are taken at all; a model that is exchanged and an agent that leaves take none."""
+        self._is_open = is_open
+
+    # Facts from balancers
+
+    def generate(self, link: int, message: Generate) -> None:
+        """A balancer has a request for us: it is answered once, before its first token."""
+        key = MemberKey(link, message.member, message.attempt)
+        if key in self._members:
+            logger.warning("link %d sent member %d twice; the second is ignored", link, message.member)
+            return
+        if message.constraint is not None:
+            failure = Failure(FailureKind.GRAMMAR_INITIALIZATION, CONSTRAINTS_LATER, "grammar")
+            self._refuse(key, failure)
+            return
+        if not self._is_open or self._service is None or len(self._members) >= self._slots:
+            self._outlet.send(link, Busy(member=message.member, attempt=message.attempt))
+            return
+        member = _Member(message, next(self._arrivals))
+        self._members[key] = member
+        member.preparation = self._tasks.create_task(
+            self._prepare(key, member, self._service), name=f"prepare member {message.member}"
+        )
+        self._slots_changed()
+
+    def cancel(self, link: int, message: Cancel) -> None:
+        """The client left. The member's end is the answer; one that has ended already needs none."""
+        self._cancel(MemberKey(link, message.member, message.attempt))
+
+    def link_lost(self, link: int) -> None:
+        """Nobody waits for the members of this link any more."""
+        for key in [key for key in self._members if key.link == link]:
+            self._cancel(key)
+
+    # Facts from the engine
+
+    def step(self, report: StepReport) -> None:
+        """What one step brought: one frame for each link that it concerns."""
+        frames: dict[int, tuple[list[TokenItem], list[MemberEnd]]] = {}
+        for event in report.events:
+            key = event.key
+            if not isinstance(key, MemberKey) or key not in self._members:
+                continue  # it ended here already, with its model or its link
+            items, ends = frames.setdefault(key.link, ([], []))
+            if isinstance(event, MemberEnded):
+                end = MemberEnd(key.member, key.attempt, event.finish_reason, event.usage, event.failure)
+                ends.append(end)
+                del self._members[key]
+            else:
+                items.append(_token_item(key, event))
+        for link, (items, ends) in frames.items():
+            self._outlet.send(link, TokenFrame(tuple(items), tuple(ends)))
+        if any(ends for _, ends in frames.values()):
+            self._slots_changed()
+
+    def end_all(self, failure: Failure) -> None:
+        """The engine is gone and will not say another word: it said none about these members."""
+        self._end(tuple(self._members), None, failure)
+
+    # Private
+
+    def _slots_changed(self) -> None:
+        if self._members:
+            self._idle.clear()
+        else:
+            self._idle.set()
+        self._on_slots_in_use(len(self._members))
+
+    async def _prepare(self, key: MemberKey, member: _Member, service: Service) -> None:
+        """Cancelled here: the member has ended already; the worker's result, if it comes, is nobody's."""
+        limit = service.model.limits.request_limit_tokens
+        loop = asyncio.get_running_loop()
+        try:
+            prompt = await loop.run_in_executor(
+                self._workers, prepare_prompt, member.message, service.model.reader, limit
+            )
+        except Exception:  # a bug of ours, or of the tokenizer: this member fails, the agent lives
+            logger.exception("member %d of link %d could not be prepared", key.member, key.link)
+            prompt = Failure(FailureKind.INTERNAL, "the agent failed while it read the prompt")
+        member.preparation = None
+        if isinstance(prompt, Failure):
+            del self._members[key]
+            self._refuse(key, prompt)
+            self._slots_changed()
+            return
+        self._accept(key, member, service, prompt)
+
+    def _accept(self, key: MemberKey, member: _Member, service: Service, prompt: tuple[int, ...]) -> None:
+        message = member.message
+        accepted = Accepted(member=key.member, attempt=key.attempt, prompt_tokens=len(prompt))
+        self._outlet.send(key.link, accepted)
+        if message.max_tokens == 0:
+            self._end((key,), FinishReason.LENGTH, None, Usage(prompt_tokens=len(prompt)))
+            return
+        service.model.submit(
+            Submit(
+                key=key,
+                prompt=prompt,
+                max_tokens=message.max_tokens,
+                sampling=service.sampling,
+                seed=message.seed,
+                arrival=member.arrival,
+                priority=message.priority,
+            )
+        )
+
+    def _refuse(self, key: MemberKey, failure: Failure) -> None:
+        answer = Refused(
+            member=key.member,
+            attempt=key.attempt,
+            kind=failure.kind,
+            message=failure.message,
+            parameter=failure.parameter,
+        )
+        self._outlet.send(key.link, answer)
+
+    def _cancel(self, key: MemberKey) -> None:
+        member = self._members.get(key)
+        if member is None:
+            return
+        if member.preparation is None:
+            if self._service is not None:
+                self._service.model.submit(CancelInEngine(key))
+            return
+        member.preparation.cancel()
+        self._end((key,), FinishReason.CANCELLED, None)
+
+    def _end(
+        self,
+        keys: Iterable[MemberKey],
+        reason: FinishReason | None,
+        failure: Failure | None,
+        usage: Usage | None = None,
+    ) -> None:
+        """End members by our own word, the engine having none to say about them."""
+        for key in keys:
+            preparation = self._members.pop(key).preparation
+            if preparation is not None:
+                preparation.cancel()
+            end = MemberEnd(key.member, key.attempt, reason, usage or Usage(), failure)
+            self._outlet.send(key.link, TokenFrame((), (end,)))
+        self._slots_changed()
+
+
+def _token_item(key: MemberKey, event: EngineEvent) -> TokenItem:
+    if isinstance(event, TokensCommitted):
+        return TokenItem(key.member, key.attempt, event.first_token_index, event.token_ids, event.text, event.channel)
+    assert isinstance(event, PromptProgress)
+    return TokenItem(key.member, key.attempt, 0, (), "", Channel.CONTENT)

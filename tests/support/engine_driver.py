@@ -1,0 +1,106 @@
+"""Drives a scheduler over a scripted backend as the engine's step does, and checks invariants after each step."""
+
+from dataclasses import dataclass, field
+
+from agent.core.backend import DecodeOutcome
+from agent.core.commands import Cancel, MemberKey, Submit
+from agent.core.events import EngineEvent, MemberEnded, PromptProgress, TokensCommitted
+from agent.core.scheduler import Scheduler, SchedulerSettings
+from shared.generation import FinishReason, SamplingParameters
+from tests.support.scripted_backend import ScriptedBackend, ScriptedVocabulary, expected_answer
+
+SAMPLING = SamplingParameters(temperature=0.0)
+
+
+@dataclass(slots=True)
+class EngineDriver:
+    """`submit`, `cancel` and `step` on one scheduler; what came of each key can be asked afterwards."""
+
+    backend: ScriptedBackend
+    slots: int = 3
+    chunk: int = 8
+    scheduler: Scheduler = field(init=False)
+    submitted: dict[MemberKey, Submit] = field(default_factory=dict)
+    events: list[EngineEvent] = field(default_factory=list)
+    arrivals: int = 0
+
+    def __post_init__(self) -> None:
+        settings = SchedulerSettings(self.slots, self.chunk)
+        self.scheduler = Scheduler(self.backend, ScriptedVocabulary(), settings)
+
+    def submit(self, key: MemberKey, prompt: list[int], max_tokens: int = 5, priority: int = 0) -> None:
+        self.arrivals += 1
+        command = Submit(key, tuple(prompt), max_tokens, SAMPLING, 1, self.arrivals, priority)
+        self.submitted[key] = command
+        self.scheduler.handle(command)
+
+    def cancel(self, key: MemberKey) -> None:
+        self.scheduler.handle(Cancel(key))
+
+    def step(self) -> DecodeOutcome | None:
+        """One step; None when there was nothing to decode."""
+        plan = self.scheduler.plan_next_batch()
+        self.scheduler.check_invariants()
+        outcome = None
+        if plan is not None:
+            outcome = self.backend.decode(plan)
+            self.scheduler.commit(plan, outcome, self.backend.logits)
+        self.events += self.scheduler.take_events()
+        self.check_invariants()
+        return outcome
+
+    def run(self, most_steps: int = 3000) -> int:
+        """Step until no member is open; returns how many steps it took."""
+        for count in range(most_steps):
+            if self.step() is None and not self.scheduler.has_work:
+                return count
+        raise AssertionError(f"still busy after {most_steps} steps: {self.scheduler!r}")
+
+    def check_invariants(self) -> None:
+        self.scheduler.check_invariants()
+        statistics = self.scheduler.statistics()
+        assert statistics.used_cells == len(self.backend.cells), "predicted and real cells differ"
+        keys = [event.key for event in self.events if isinstance(event, MemberEnded)]
+        assert len(keys) == len(set(keys)), "a key ended twice"
+
+    # What came of it
+
+    def end(self, key: MemberKey) -> MemberEnded:
+        """The end of this key; exactly one."""
+        (end,) = [event for event in self.events if isinstance(event, MemberEnded) and event.key == key]
+        return end
+
+    def has_ended(self, key: MemberKey) -> bool:
+        return any(isinstance(event, MemberEnded) and event.key == key for event in self.events)
+
+    def answer(self, key: MemberKey) -> tuple[int, ...]:
+        """Tokens that were committed for this key, in order and without a gap."""
+        tokens: list[int] = []
+        for event in self.events:
+            if isinstance(event, TokensCommitted) and event.key == key:
+                assert event.first_token_index == len(tokens)
+                tokens.extend(event.token_ids)
+        return tuple(tokens)
+
+    def text(self, key: MemberKey) -> str:
+        return "".join(event.text for event in self.events if isinstance(event, TokensCommitted) and event.key == key)
+
+    def progress(self, key: MemberKey) -> list[int]:
+        """What prompt progress reported, in order."""
+        return [one.evaluated_tokens for one in self.events if isinstance(one, PromptProgress) and one.key == key]
+
+    def expected(self, key: MemberKey) -> tuple[int, ...]:
+        """What this request answers when it runs alone."""
+        request = self.submitted[key]
+        return expected_answer(request.prompt, request.max_tokens, self.backend.limits.request_limit_tokens)
+
+    def assert_exact(self, key: MemberKey) -> None:
+        """Whatever came out of it is what a solo run gives (a beginning of it, unless it finished), and was counted."""
+        end, answer = self.end(key), self.answer(key)
+        if answer or end.failure is None:
+            expected = self.expected(key)
+            is_whole = end.finish_reason in (FinishReason.STOP, FinishReason.LENGTH)
+            assert answer == (expected if is_whole else expected[: len(answer)]), key
+        assert end.usage.content_tokens == len(answer)
+        assert end.usage.prompt_tokens == len(self.submitted[key].prompt)
+        assert end.usage.cached_prompt_tokens < max(1, end.usage.prompt_tokens)

@@ -1,0 +1,61 @@
+"""A model that runs nothing: it keeps the commands it gets, and a test says what came of them."""
+
+from dataclasses import dataclass, field
+
+from agent.core.backend import BackendLimits
+from agent.core.commands import EngineCommand
+from agent.core.events import EngineEvent, SchedulerStatistics, StepReport
+
+BOS = 1
+
+
+@dataclass
+class FakeReader:
+    """One token per character: its code, plus 10."""
+
+    size: int = 1000
+    adds_bos: bool = False
+    bos_token: int | None = None
+    error: Exception | None = None
+
+    def tokenize(self, text: str) -> list[int]:
+        if self.error is not None:
+            raise self.error
+        return [BOS if character == "^" else 10 + ord(character) % 900 for character in text]
+
+
+@dataclass(eq=False)
+class FakeModel:
+    """`LoadedModel` without an engine."""
+
+    model_path: str = "/models/a.gguf"
+    reader: FakeReader = field(default_factory=FakeReader)
+    metadata: dict[str, str] = field(default_factory=lambda: {"general.name": "fake"})
+    commands: list[EngineCommand] = field(default_factory=list)
+    is_idle: bool = True
+    last_advance: float = 0.0
+    is_closed: bool = False
+    request_limit_tokens: int = 100
+
+    @property
+    def limits(self) -> BackendLimits:
+        return BackendLimits(
+            context_cells=256,
+            batch_tokens=64,
+            sequence_ids=8,
+            request_limit_tokens=self.request_limit_tokens,
+            vocabulary_size=self.reader.size,
+            can_share_prefixes=True,
+        )
+
+    def submit(self, command: EngineCommand) -> None:
+        assert not self.is_closed, "a command for a closed model"
+        self.commands.append(command)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def step_report(*events: EngineEvent) -> StepReport:
+    """A report with these events; 7 cells are in use."""
+    return StepReport(events, SchedulerStatistics(0, 0, 0, 7, 256, 3, 0, 0, 0, 0, 0, 0))

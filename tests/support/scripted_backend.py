@@ -1,0 +1,249 @@
+"""A backend without a model whose answers depend on its cells, so that a wrong cell or position gives a wrong token.
+
+Each cell keeps a digest of what was visible when it was evaluated: token, position, and the cells of its own
+sequence before it, as attention would. The next token is a function of the last cell's digest. So an answer is right
+only if every cell on the way was: `expected_answer` computes it from the tokens alone.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from agent.core.backend import (
+    HIGHEST_SEQUENCE_ID,
+    BackendLimits,
+    BatchPlan,
+    DecodeOutcome,
+)
+from shared.generation import SamplingParameters
+
+END_TOKEN = 0
+VOCABULARY_SIZE = 97
+
+
+@dataclass(slots=True, eq=False)
+class Cell:
+    """One position of one or several sequences."""
+
+    position: int
+    digest: int
+    holders: set[int]
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedFailure:
+    """What the next decode does instead of succeeding; after ABORTED and FATAL `finished_rows` stay in memory."""
+
+    outcome: DecodeOutcome
+    finished_rows: int = 0
+
+
+def digest(token: int, position: int, before: Iterable[tuple[int, int]]) -> int:
+    """What a cell becomes: `before` are (position, digest) of the cells it can see, in order of position."""
+    return hash((token, position, tuple(before)))
+
+
+def token_of(last_digest: int) -> int:
+    """The token that a greedy sampler draws after a cell."""
+    return last_digest % VOCABULARY_SIZE
+
+
+def expected_answer(prompt: Sequence[int], max_tokens: int, request_limit_tokens: int) -> tuple[int, ...]:
+    """The answer that the tokens alone determine (the end token, where it comes, left out)."""
+    cells: list[tuple[int, int]] = []
+    tokens = list(prompt)
+    while True:
+        for position in range(len(cells), len(tokens)):
+            cells.append((position, digest(tokens[position], position, cells)))
+        token = token_of(cells[-1][1])
+        if token == END_TOKEN:
+            break
+        tokens.append(token)
+        if len(tokens) - len(prompt) >= max_tokens or len(tokens) >= request_limit_tokens:
+            break
+    return tuple(tokens[len(prompt) :])
+
+
+def prompt_with_answer(length: int, answer_tokens: int, salt: int = 0) -> list[int]:
+    """A prompt of `length` tokens whose answer does not end before `answer_tokens`. Other salts: other prompts."""
+    for attempt in range(salt * 200, salt * 200 + 200):
+        prompt = [1 + (attempt * 31 + index * 7) % 89 for index in range(length - 1)] + [1 + attempt % 96]
+        if len(expected_answer(prompt, answer_tokens, 10**6)) == answer_tokens:
+            return prompt
+    raise AssertionError("no such prompt")
+
+
+class GreedySampler:
+    """Draws what the cells say; remembers what it observed."""
+
+    def __init__(self) -> None:
+        self.observed: list[int] = []
+        self.draws: list[int] = []
+
+    def observe(self, tokens: Sequence[int]) -> None:
+        self.observed.extend(tokens)
+
+    def sample(self, logits: int, answer_index: int) -> int | None:
+        self.draws.append(answer_index)
+        return token_of(logits)
+
+
+class ScriptedVocabulary:
+    """Token n is the character with code 33 + n; END_TOKEN ends an answer."""
+
+    size = VOCABULARY_SIZE
+    adds_bos = False
+    bos_token = None
+
+    def tokenize(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
+        return [ord(character) - 33 for character in text]
+
+    def token_piece(self, token: int) -> bytes:
+        return bytes([33 + token]) if token < 90 else "é".encode()[token % 2 : token % 2 + 1]
+
+    def is_end_of_generation(self, token: int) -> bool:
+        return token == END_TOKEN
+
+
+@dataclass(slots=True)
+class ScriptedBackend:
+    """Faithful to llama.cpp in what the scheduler can see: cells, positions, the five outcomes, unreadable logits.
+
+    `failures` are used up by the next decodes. `on_decode` is called first (a test may block or raise there).
+    """
+
+    limits: BackendLimits
+    failures: deque[ScriptedFailure] = field(default_factory=deque)
+    new_sampler_for: Callable[[SamplingParameters, int], GreedySampler] | None = None
+    on_decode: Callable[[BatchPlan], None] | None = None
+    cells: list[Cell] = field(default_factory=list)
+    plans: list[BatchPlan] = field(default_factory=list)
+    outcomes: list[DecodeOutcome] = field(default_factory=list)
+    copies: int = 0
+    abort_requests: int = 0
+    abort_requested: bool = False
+    is_closed: bool = False
+    _rows: list[int] | None = None
+
+    # Decoding
+
+    def decode(self, plan: BatchPlan) -> DecodeOutcome:
+        self._rows = None
+        self._check(plan)
+        self.plans.append(plan)
+        if self.on_decode is not None:
+            self.on_decode(plan)
+        outcome = self._evaluate(plan)
+        self.outcomes.append(outcome)
+        return outcome
+
+    def logits(self, row: int) -> int:
+        if self._rows is None:
+            raise AssertionError("logits were read after a decode that did not succeed")
+        return self._rows[row]
+
+    def new_sampler(self, parameters: SamplingParameters, seed: int) -> GreedySampler:
+        return self.new_sampler_for(parameters, seed) if self.new_sampler_for else GreedySampler()
+
+    def _check(self, plan: BatchPlan) -> None:
+        if not 0 < plan.tokens <= self.limits.batch_tokens:
+            raise ValueError(f"a batch of {plan.tokens} rows")
+        if sum(run.wants_logits for run in plan.runs) > 32:
+            raise ValueError("more than 32 rows with logits")
+        if len({run.sequence_id for run in plan.runs}) != len(plan.runs):
+            raise ValueError("a sequence has two runs")
+        for run in plan.runs:
+            if not run.tokens or not 0 <= run.sequence_id < self.limits.sequence_ids:
+                raise ValueError(f"bad run {run}")
+            if run.first_position != self.evaluated_tokens(run.sequence_id):
+                raise ValueError(f"positions of {run} have a gap or an overlap")
+
+    def _evaluate(self, plan: BatchPlan) -> DecodeOutcome:
+        failure = self.failures.popleft() if self.failures else None
+        if self.abort_requested:
+            failure = ScriptedFailure(DecodeOutcome.ABORTED)
+        if failure and failure.outcome is DecodeOutcome.INVALID_BATCH:
+            return failure.outcome
+        no_room = plan.tokens > self.limits.context_cells - len(self.cells)
+        if no_room or (failure and failure.outcome is DecodeOutcome.NO_KV_SLOT):
+            return DecodeOutcome.NO_KV_SLOT
+        rows: list[int] = []
+        left = failure.finished_rows if failure else plan.tokens
+        for run in plan.runs:
+            for offset, token in enumerate(run.tokens[:left]):
+                last = self._add_cell(run.sequence_id, run.first_position + offset, token)
+            left = max(0, left - len(run.tokens))
+            if run.wants_logits and not failure:
+                rows.append(last)
+        if failure:
+            return failure.outcome
+        self._rows = rows
+        return DecodeOutcome.DECODED
+
+    def _add_cell(self, sequence_id: int, position: int, token: int) -> int:
+        seen = sorted(
+            (cell.position, cell.digest)
+            for cell in self.cells
+            if sequence_id in cell.holders and cell.position <= position
+        )
+        self.cells.append(Cell(position, digest(token, position, seen), {sequence_id}))
+        return self.cells[-1].digest
+
+    # Memory
+
+    def copy_prefix(self, source: int, target: int, tokens: int) -> None:
+        self._check_ids(source, target)
+        if not self.limits.can_share_prefixes or source == target or self.evaluated_tokens(target):
+            raise ValueError(f"cannot copy sequence {source} to {target}")
+        self.copies += 1
+        for cell in self.cells:
+            if source in cell.holders and cell.position < tokens:
+                cell.holders.add(target)
+
+    def remove_from(self, sequence_id: int, position: int) -> bool:
+        self._check_ids(sequence_id)
+        if not self.limits.can_share_prefixes and 0 < position < self.evaluated_tokens(sequence_id):
+            return False
+        for cell in self.cells:
+            if cell.position >= position:
+                cell.holders.discard(sequence_id)
+        self.cells = [cell for cell in self.cells if cell.holders]
+        return True
+
+    def evaluated_tokens(self, sequence_id: int) -> int:
+        self._check_ids(sequence_id)
+        return max((cell.position + 1 for cell in self.cells if sequence_id in cell.holders), default=0)
+
+    def _check_ids(self, *sequence_ids: int) -> None:
+        if not all(0 <= one <= HIGHEST_SEQUENCE_ID for one in sequence_ids):
+            raise ValueError(f"ids {sequence_ids}")
+
+    def request_abort(self) -> None:
+        self.abort_requests += 1
+        self.abort_requested = True
+
+    def clear_abort(self) -> None:
+        self.abort_requested = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def scripted_backend(
+    cells: int = 64,
+    batch: int = 16,
+    ids: int = 4,
+    request_limit: int | None = None,
+    can_share: bool = True,
+) -> ScriptedBackend:
+    """A backend with these limits; the request limit is the whole pool unless given."""
+    return ScriptedBackend(
+        BackendLimits(
+            context_cells=cells,
+            batch_tokens=batch,
+            sequence_ids=ids,
+            request_limit_tokens=request_limit or cells,
+            vocabulary_size=VOCABULARY_SIZE,
+            can_share_prefixes=can_share,
+        )
+    )

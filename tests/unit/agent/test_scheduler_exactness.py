@@ -1,0 +1,196 @@
+"""Whatever happens to a request, its tokens are those of a run alone; and the test that says so can fail.
+
+The backend answers from its own cells (see `scripted_backend`), so a wrong cell, token or position anywhere on the
+way shows in the answer.
+"""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.core import batch_plan, residency, scheduler
+from agent.core.backend import DecodeOutcome, PlannedRun
+from agent.core.prefix_cache import PrefixCache
+from agent.core.prefix_tree import PrefixMatch
+from agent.core.sequence import MemberSequence
+from tests.support.engine_driver import EngineDriver
+from tests.support.scripted_backend import (
+    ScriptedBackend,
+    ScriptedFailure,
+    prompt_with_answer,
+    scripted_backend,
+)
+
+FAILURES = [DecodeOutcome.NO_KV_SLOT, DecodeOutcome.ABORTED, DecodeOutcome.FATAL, DecodeOutcome.INVALID_BATCH]
+
+actions = st.one_of(
+    st.tuples(
+        st.just("submit"),
+        st.integers(0, 3),  # which of four common beginnings
+        st.integers(0, 30),  # how much of it
+        st.lists(st.integers(1, 4), max_size=6),  # an end of its own
+        st.integers(1, 12),  # max_tokens
+        st.integers(-1, 1),  # priority
+    ),
+    st.tuples(st.just("cancel"), st.integers(0, 30)),
+    st.tuples(st.just("step"), st.integers(1, 6)),
+    st.tuples(st.just("fail"), st.sampled_from(FAILURES), st.integers(0, 12)),
+)
+
+
+@settings(deadline=None)
+@given(
+    script=st.lists(actions, max_size=30),
+    cells=st.sampled_from([12, 20, 33, 64, 200]),
+    batch=st.sampled_from([1, 3, 8, 40]),
+    slots=st.integers(1, 5),
+    chunk=st.sampled_from([1, 4, 16]),
+    can_share=st.booleans(),
+)
+def test_whatever_happens_each_answer_is_that_of_a_run_alone(
+    script: list[tuple], cells: int, batch: int, slots: int, chunk: int, can_share: bool
+) -> None:
+    driver = EngineDriver(scripted_backend(cells, batch, ids=slots, can_share=can_share), slots, chunk)
+    claimed_full = 0
+    for action in script:
+        match action:
+            case ("submit", which, shared, ending, max_tokens, priority):
+                prompt = [1 + (which + index * 5) % 60 for index in range(shared)] + ending
+                driver.submit(driver.arrivals, prompt, max_tokens, priority)
+            case ("cancel", key):
+                driver.cancel(key)
+            case ("step", count):
+                for _ in range(count):
+                    driver.step()
+            case ("fail", outcome, rows):
+                claimed_full += outcome is DecodeOutcome.NO_KV_SLOT
+                driver.backend.failures.append(ScriptedFailure(outcome, rows))
+    driver.run()
+    for key in driver.submitted:
+        driver.assert_exact(key)
+    assert driver.backend.outcomes.count(DecodeOutcome.NO_KV_SLOT) <= claimed_full, "a plan did not fit"
+    if not can_share:
+        assert driver.backend.cells == []
+
+
+def busy_run() -> EngineDriver:
+    """Shared prompts, a pool that is too small, an abort: each way in which cells change hands, in a few steps."""
+    driver = EngineDriver(scripted_backend(cells=70, batch=16, ids=3), slots=3, chunk=8)
+    common = prompt_with_answer(30, 12)
+    driver.submit("first", common, 12)
+    driver.submit("second", [*common[:25], 3, 4, 5], 12)
+    driver.submit("other", prompt_with_answer(18, 14, salt=3), 14)
+    for _ in range(5):
+        driver.step()
+    driver.backend.failures.append(ScriptedFailure(DecodeOutcome.ABORTED, 2))
+    for _ in range(3):
+        driver.step()
+    driver.submit("again", [*common, 7], 12)
+    driver.submit("late", prompt_with_answer(20, 14, salt=5), 14)
+    driver.run()
+    for key in driver.submitted:
+        driver.assert_exact(key)
+    return driver
+
+
+def test_the_busy_run_is_exact() -> None:
+    driver = busy_run()
+    statistics = driver.scheduler.statistics()
+    assert statistics.set_aside_total
+    assert statistics.reused_prompt_tokens
+    assert statistics.evicted_tokens
+    assert DecodeOutcome.ABORTED in driver.backend.outcomes
+
+
+def _one_token_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A prefix is believed to agree one token further than it does."""
+    real = PrefixCache.match
+
+    def match(self: PrefixCache, tokens: list[int]) -> PrefixMatch:
+        found = real(self, tokens)
+        longer = min(found.tokens + 1, len(tokens) - 1, found.run.stop)
+        return PrefixMatch(longer, found.sequence_id, found.run)
+
+    monkeypatch.setattr(PrefixCache, "match", match)
+
+
+def _a_copy_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ScriptedBackend, "copy_prefix", lambda *_: None)
+    monkeypatch.setattr(ScriptedBackend, "_check", lambda *_: None)  # which would refuse the gap in the positions
+
+
+def _cells_of_another_prompt_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    def copy_prefix(self: ScriptedBackend, source: int, target: int, tokens: int) -> None:
+        others = {holder for cell in self.cells for holder in cell.holders} - {source, target}
+        longest = max(others, key=self.evaluated_tokens, default=source)
+        for cell in self.cells:
+            if longest in cell.holders and cell.position < tokens:
+                cell.holders.add(target)
+
+    monkeypatch.setattr(ScriptedBackend, "copy_prefix", copy_prefix)
+    monkeypatch.setattr(ScriptedBackend, "_check", lambda *_: None)
+
+
+def _tokens_slip_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Right positions, but each chunk after the first repeats the token before it."""
+
+    def slipped(sequence: MemberSequence, rows: int) -> PlannedRun:
+        run = batch_plan.planned_run(sequence, rows)
+        start = max(0, run.first_position - 1)
+        return PlannedRun(run.sequence_id, sequence.tokens[start : start + rows], run.first_position, run.wants_logits)
+
+    monkeypatch.setattr(scheduler, "planned_run", slipped)
+
+
+def _rows_are_swapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each member reads the logits of another one's row."""
+
+    def logits(self: ScriptedBackend, row: int) -> int:
+        assert self._rows is not None
+        return self._rows[-1 - row]
+
+    monkeypatch.setattr(ScriptedBackend, "logits", logits)
+
+
+def _lost_logits_are_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an abort a row that was evaluated counts as done, though nothing was sampled from it."""
+
+    def evaluated_in_part(self: residency.Residency, sequence: MemberSequence, run: PlannedRun) -> None:
+        sequence.evaluated = self._cache.read_back(run.sequence_id, run.tokens)
+
+    monkeypatch.setattr(residency.Residency, "evaluated_in_part", evaluated_in_part)
+
+
+def _an_answer_loses_a_token_when_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = residency.Residency.set_aside
+
+    def set_aside(self: residency.Residency, sequence: MemberSequence) -> None:
+        real(self, sequence)
+        sequence.tokens[-1] = 1
+
+    monkeypatch.setattr(residency.Residency, "set_aside", set_aside)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        _one_token_too_many,
+        _a_copy_is_skipped,
+        _cells_of_another_prompt_are_copied,
+        _tokens_slip_by_one,
+        _rows_are_swapped,
+        _lost_logits_are_not_asked_for_again,
+        _an_answer_loses_a_token_when_set_aside,
+    ],
+)
+def test_a_planted_fault_is_noticed(
+    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    # The invariants would notice most of these as well; here only what the client gets counts.
+    monkeypatch.setattr(EngineDriver, "check_invariants", lambda self: None)
+    monkeypatch.setattr(scheduler.Scheduler, "check_invariants", lambda self: None)
+    with pytest.raises((AssertionError, ValueError, RuntimeError)):
+        busy_run()
