@@ -4,9 +4,10 @@ import argparse
 import platform
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
-from agent.llama.vocabulary import open_vocabulary
+from agent.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from bench import generation, peers, protocol, relay, shared_prefix
 
 _SECTIONS = ("generation", "prefix", "relay")
@@ -33,15 +34,16 @@ def _measure_models(work: Path, sections: tuple[str, ...], only_demo_model: bool
     peer = peers.find_peer(work)
     models = protocol.find_models(work)
     for model in models[:1] if only_demo_model else models:
-        with open_vocabulary(model.path) as vocabulary:
-
-            def tokenize(text: str) -> list[int]:
-                return vocabulary.tokenize(text, add_special=vocabulary.adds_bos, parse_special=True)
-
+        with load_vocabulary(str(model.path)) as lease:
+            tokenize = partial(_tokenize, lease.vocabulary)
             if "generation" in sections:
                 print(generation.measure(model, peer, tokenize, work), flush=True)
             if "prefix" in sections:
                 print(shared_prefix.measure(model, peer, tokenize, work), flush=True)
+
+
+def _tokenize(vocabulary: LlamaVocabulary, text: str) -> list[int]:
+    return vocabulary.tokenize(text, add_special=vocabulary.adds_bos, parse_special=True)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import asyncio
 from collections import defaultdict
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from bench import peers, protocol, report, streams
 from bench.prompts import Tokenize, exact_prompt
@@ -11,8 +12,8 @@ from bench.steersman_fleet import DEFAULT_CHAIN, GREEDY, running_fleet
 
 Rates = dict[tuple[str, int], list[float]]
 
-_SERVER_GREEDY = {"temperature": 0.0, "top_k": 1, "cache_prompt": False}
-_SERVER_DEFAULT = {
+_SERVER_GREEDY: dict[str, Any] = {"temperature": 0.0, "top_k": 1, "cache_prompt": False}
+_SERVER_DEFAULT: dict[str, Any] = {
     "temperature": 0.8,
     "top_k": 80,
     "top_p": 0.8,
@@ -48,7 +49,7 @@ def measure(model: protocol.Model, peer: peers.Peer, tokenize: Tokenize, work: P
 
 
 def _rounds(
-    sides: dict[str, tuple[str, streams.Dialect]], tokenize: Tokenize, sampling: dict[str, object]
+    sides: dict[str, tuple[str, streams.Dialect]], tokenize: Tokenize, sampling: dict[str, Any]
 ) -> tuple[Rates, Rates]:
     """Steady rates and median times to first token, per side and number of streams, one value per round."""
     rates: Rates = defaultdict(list)

@@ -25,10 +25,22 @@ def measure(work: Path) -> str:
 
 
 @contextmanager
-def _scripted(work: Path, agents: int, slots: int, tokens: int, pause_ms: float) -> Iterator[Fleet]:
+def _scripted(
+    work: Path, agents: int, slots: int, tokens: int, pause_ms: float, one_per_frame: bool = False
+) -> Iterator[Fleet]:
     with running_fleet(work, slots, agents=0, flags=_ROOM) as fleet:
         address = fleet.management.removeprefix("http://")
-        words = [sys.executable, "-m", "bench.scripted_agents", address, agents, slots, tokens, pause_ms]
+        words = [
+            sys.executable,
+            "-m",
+            "bench.scripted_agents",
+            address,
+            agents,
+            slots,
+            tokens,
+            pause_ms,
+            int(one_per_frame),
+        ]
         with Process([str(word) for word in words], work / "scripted.log") as scripted:
             wait_until(lambda: _agents(fleet) == agents, f"{agents} scripted agents join", 60, [scripted])
             yield fleet
@@ -40,17 +52,19 @@ def _agents(fleet: Fleet) -> int:
 
 def _throughput(work: Path) -> str:
     rates = {}
-    for agents in (10, 1000):
-        with _scripted(work, agents, max(1, _STREAMS // agents), _TOKENS, 0) as fleet:
-            rates[agents] = [_tokens_per_cpu_second(fleet) for _ in range(_ROUNDS)]
-    first, last = median(rates[10]), median(rates[1000])
-    rows = [
-        ("10", report.spread(rates[10], digits=0), report.Target(40_000).verdict(first)),
-        ("1000", report.spread(rates[1000], digits=0), f"{last / first:.2f} of that with 10, "
-         + report.Target(0.9).verdict(last / first)),
-    ]  # fmt: skip
+    for agents, per_frame in ((10, "10"), (10, "1"), (1000, "1")):
+        slots = max(1, _STREAMS // agents)
+        with _scripted(work, agents, slots, _TOKENS, 0, one_per_frame=per_frame == "1") as fleet:
+            rates[agents, per_frame] = [_tokens_per_cpu_second(fleet) for _ in range(_ROUNDS)]
+    rows = []
+    for (agents, per_frame), values in rates.items():
+        verdict = report.Target(40_000).verdict(median(values))
+        rows.append((str(agents), per_frame, report.spread(values, digits=0), verdict))
+    kept = median(rates[1000, "1"]) / median(rates[10, "1"])
+    verdict = f"{kept:.2f} of that with 10 agents, {report.Target(0.9).verdict(kept)}"
+    rows[-1] = (*rows[-1][:3], f"{rows[-1][3]}; {verdict}")
     title = f"Relay: tokens per second of balancer CPU time, {_STREAMS} streams"
-    return report.table(title, ("scripted agents", "tokens / CPU second", "target"), rows)
+    return report.table(title, ("scripted agents", "tokens per frame", "tokens / CPU second", "target"), rows)
 
 
 def _tokens_per_cpu_second(fleet: Fleet) -> float:

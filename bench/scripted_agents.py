@@ -1,12 +1,12 @@
-"""Agents without a model: `python -m bench.scripted_agents ADDR AGENTS SLOTS TOKENS PAUSE_MS`, a process of its own.
+"""Agents without a model: `python -m bench.scripted_agents ADDR AGENTS SLOTS TOKENS PAUSE_MS SPLIT`.
 
-Each accepts whatever it is sent and streams TOKENS tokens, one per member and frame, waiting PAUSE_MS between two
-frames (0: as fast as the link takes them). They measure what the balancer costs, and nothing else.
+A process of its own. Each agent accepts whatever it is sent and streams TOKENS tokens to each member, waiting
+PAUSE_MS between two rounds (0: as fast as the link takes them). A round is one frame, or with SPLIT 1 one frame per
+token. They measure what the balancer costs, and nothing else.
 """
 
 import asyncio
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import aiohttp
@@ -35,6 +35,7 @@ class ScriptedAgent:
     slots: int
     tokens: int
     pause_seconds: float
+    one_per_frame: bool
     members: dict[int, _Member] = field(default_factory=dict)
     work: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -65,13 +66,20 @@ class ScriptedAgent:
     async def _send(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         while True:
             await self.work.wait()
-            await socket.send_bytes(wire.encode_from_agent(TokenFrame(*self._next_frame())))
+            items, ends = self._next_frame()
+            if self.one_per_frame:
+                for item in items:
+                    await socket.send_bytes(wire.encode_from_agent(TokenFrame((item,), ())))
+                items = ()
+            if items or ends:
+                await socket.send_bytes(wire.encode_from_agent(TokenFrame(items, ends)))
             if not self.members:
                 self.work.clear()
             await asyncio.sleep(self.pause_seconds)
 
-    def _next_frame(self) -> Iterable[tuple[object, ...]]:
-        items, ends = [], []
+    def _next_frame(self) -> tuple[tuple[TokenItem, ...], tuple[MemberEnd, ...]]:
+        items: list[TokenItem] = []
+        ends: list[MemberEnd] = []
         for number, member in list(self.members.items()):
             items.append(TokenItem(number, member.attempt, member.sent_tokens, (7,), _TEXT, Channel.CONTENT))
             member.sent_tokens += 1
@@ -103,14 +111,15 @@ def _status(slots: int) -> AgentStatus:
     )
 
 
-async def _main(address: str, agents: int, slots: int, tokens: int, pause_seconds: float) -> None:
+async def _main(address: str, agents: int, slots: int, tokens: int, pause_seconds: float, split: bool) -> None:
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector) as session, asyncio.TaskGroup() as tasks:
         for number in range(agents):
-            agent = ScriptedAgent(f"scripted-{number}", slots, tokens, pause_seconds)
+            agent = ScriptedAgent(f"scripted-{number}", slots, tokens, pause_seconds, split)
             tasks.create_task(agent.run(session, address), name=agent.name)
 
 
 if __name__ == "__main__":
     words = sys.argv[1:]
-    uvloop.run(_main(words[0], int(words[1]), int(words[2]), int(words[3]), float(words[4]) / 1000))
+    agents, slots, tokens = (int(word) for word in words[1:4])
+    uvloop.run(_main(words[0], agents, slots, tokens, float(words[4]) / 1000, words[5] == "1"))

@@ -86,7 +86,7 @@ class Fleet:
             return False
         if ready["wanted_revision"] != ready["serving_revision"]:
             return False
-        return sum(agent["slots_total"] for agent in agents) == slots * len(self.agents)
+        return bool(sum(agent["slots_total"] for agent in agents) == slots * len(self.agents))
 
 
 @contextmanager

@@ -196,9 +196,7 @@ def test_ranges_of_integers_include_their_ends(key: str, lowest: int, highest: i
 
 def test_unknown_fields_are_refused_at_every_level() -> None:
     assert refuses({**PADDLER_DEFAULT, "note": 1})
-    assert refuses(
-        {**PADDLER_DEFAULT, "inference_parameters": {**PADDLER_DEFAULT["inference_parameters"], "seed": 1}}
-    )
+    assert refuses({**PADDLER_DEFAULT, "inference_parameters": {**PADDLER_DEFAULT["inference_parameters"], "seed": 1}})
     assert refuses(changed(chat_template_override={"content": "", "note": 1}))
 
 
@@ -208,9 +206,7 @@ def test_unknown_fields_are_refused_at_every_level() -> None:
     penalty=st.floats(-100, 100),
     top_k=st.integers(-1, 2**31 - 1),
 )
-def test_every_number_comes_back_as_it_was_put(
-    temperature: float, min_p: float, penalty: float, top_k: int
-) -> None:
+def test_every_number_comes_back_as_it_was_put(temperature: float, min_p: float, penalty: float, top_k: int) -> None:
     document = changed(temperature=temperature, min_p=min_p, penalty_presence=penalty, top_k=top_k)
     stored = parse(document).model_dump_json()
     assert BalancerDesiredState.model_validate_json(stored).document() == document

@@ -37,6 +37,7 @@ from shared.messages_to_agent import (
     SetState,
     Welcome,
 )
+from shared.version import PROTOCOL_VERSION
 from shared.wire_errors import ProtocolVersionMismatch, WireError
 
 STATUS = AgentStatus(
@@ -135,7 +136,7 @@ def test_another_protocol_version_is_named_with_what_to_upgrade(theirs: int, who
     for decode in (wire.decode_hello, wire.decode_welcome):
         with pytest.raises(ProtocolVersionMismatch, match=who) as caught:
             decode(wire._frame(wire._FIRST, body))
-        assert (caught.value.ours, caught.value.theirs) == (wire.PROTOCOL_VERSION, theirs)
+        assert (caught.value.ours, caught.value.theirs) == (PROTOCOL_VERSION, theirs)
         assert "9.9.9" in str(caught.value)
 
 
