@@ -6,6 +6,7 @@ from shared.desired_state import (
     DEFAULT_INFERENCE_PARAMETERS,
     AgentDesiredState,
     ChatTemplate,
+    InferenceParameters,
     LocalToAgentSource,
     ModelSource,
 )
@@ -18,7 +19,7 @@ def state(
     source = LocalToAgentSource(LocalToAgent=model) if isinstance(model, str) and model != "None" else model
     return AgentDesiredState(
         chat_template_override=None if template is None else ChatTemplate(content=template),
-        inference_parameters=DEFAULT_INFERENCE_PARAMETERS.model_copy(update=parameters),
+        inference_parameters=InferenceParameters.model_validate(DEFAULT_INFERENCE_PARAMETERS.model_dump() | parameters),
         model=source,
         multimodal_projection="None",
     )

@@ -9,5 +9,5 @@ DEADLINE_SECONDS = 20.0
 async def wait_until(condition: Callable[[], bool], *, within_seconds: float = DEADLINE_SECONDS) -> None:
     """Look again and again until it holds. Raises TimeoutError. Where an event or a stream exists, wait for that."""
     async with asyncio.timeout(within_seconds):
-        while not condition():  # noqa: ASYNC110
+        while not condition():
             await asyncio.sleep(0.005)

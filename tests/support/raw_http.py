@@ -50,15 +50,22 @@ class Answer:
 
 @dataclass(slots=True)
 class RawConnection:
-    """Every wait ends after DEADLINE_SECONDS with TimeoutError."""
+    """Every wait ends after `deadline_seconds` with TimeoutError."""
 
     _reader: asyncio.StreamReader
     _writer: asyncio.StreamWriter
+    deadline_seconds: float = DEADLINE_SECONDS
     _head: Head | None = field(default=None)
 
     @classmethod
     @asynccontextmanager
-    async def to(cls, address: Address, *, receive_buffer_bytes: int | None = None) -> AsyncIterator["RawConnection"]:
+    async def to(
+        cls,
+        address: Address,
+        *,
+        receive_buffer_bytes: int | None = None,
+        deadline_seconds: float = DEADLINE_SECONDS,
+    ) -> AsyncIterator["RawConnection"]:
         """A new connection, closed at the end. A small receive buffer makes a slow reader felt sooner."""
         client = socket.socket()
         client.setblocking(False)
@@ -71,7 +78,7 @@ class RawConnection:
             raise
         reader, writer = await asyncio.open_connection(sock=client, limit=receive_buffer_bytes or 2**16)
         try:
-            yield cls(reader, writer)
+            yield cls(reader, writer, deadline_seconds)
         finally:
             writer.close()
 
@@ -95,13 +102,13 @@ class RawConnection:
 
     async def send(self, data: bytes) -> None:
         self._writer.write(data)
-        async with asyncio.timeout(DEADLINE_SECONDS):
+        async with asyncio.timeout(self.deadline_seconds):
             await self._writer.drain()
 
     async def read_head(self) -> Head:
         """Raises AnswerBroken when the connection ends first."""
         try:
-            async with asyncio.timeout(DEADLINE_SECONDS):
+            async with asyncio.timeout(self.deadline_seconds):
                 lines = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         except (asyncio.IncompleteReadError, ConnectionError) as error:
             raise AnswerBroken from error
@@ -121,7 +128,7 @@ class RawConnection:
     async def read_chunk(self) -> bytes:
         """The next chunk; empty at the end."""
         try:
-            async with asyncio.timeout(DEADLINE_SECONDS):
+            async with asyncio.timeout(self.deadline_seconds):
                 size = int(await self._reader.readuntil(b"\r\n"), 16)
                 data = await self._reader.readexactly(size + 2)
         except (asyncio.IncompleteReadError, ConnectionError) as error:
@@ -134,13 +141,13 @@ class RawConnection:
         head = await self.read_head()
         if head.headers.get("transfer-encoding") == "chunked":
             return Answer(head, b"".join([chunk async for chunk in self.chunks()]))
-        async with asyncio.timeout(DEADLINE_SECONDS):
+        async with asyncio.timeout(self.deadline_seconds):
             return Answer(head, await self._reader.readexactly(int(head.headers.get("content-length", "0"))))
 
     async def read_to_end(self) -> bytes:
         """Everything until the other side closes. Raises AnswerBroken on a reset."""
         try:
-            async with asyncio.timeout(DEADLINE_SECONDS):
+            async with asyncio.timeout(self.deadline_seconds):
                 return await self._reader.read()
         except ConnectionError as error:
             raise AnswerBroken from error

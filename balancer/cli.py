@@ -1,0 +1,80 @@
+"""`steersman balancer`: settings in, one process that serves until it is told to stop, an exit status out."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from typing import Final
+
+import uvloop
+
+from balancer.access import TokenFileRefused
+from balancer.app import Balancer, Secrets, SideTaskDied
+from balancer.desired_state_store import StoreRefused
+from balancer.listeners import CannotListen
+from balancer.log_output import write_logs_to_stderr
+from balancer.settings import COMMAND, BalancerSettings
+from shared.settings_sources import SettingsError, load_settings
+
+EXIT_FAILED: Final = 1
+EXIT_WRONG_SETTINGS: Final = 2
+EXIT_SIGNALLED: Final = 128  # plus the signal's number, as shells count
+
+_STOPPING_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+_log = logging.getLogger(__name__)
+
+
+def main(arguments: list[str]) -> int:
+    """Run a balancer with the flags of `steersman balancer`; returns the exit status of the process.
+
+    0: stopped in order by one SIGTERM or SIGINT. 1: it could not listen, or a part of it died. 2: a wrong setting.
+    A second signal ends the process at once with 128 plus its number.
+    """
+    try:
+        settings = load_settings(BalancerSettings, COMMAND, arguments, os.environ)
+        write_logs_to_stderr(settings.log_level)
+        secrets = Secrets.read(settings)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_serve(settings, secrets))
+    except (SettingsError, TokenFileRefused, StoreRefused) as refused:
+        _say(f"{refused} (`{COMMAND.program} --help` lists the flags)")
+        return EXIT_WRONG_SETTINGS
+
+
+async def _serve(settings: BalancerSettings, secrets: Secrets) -> int:
+    stop = asyncio.Event()
+    _stop_on_signals(stop)
+    balancer = await Balancer.open(settings, secrets)
+    status = 0
+    try:
+        await balancer.serve(stop)
+    except* CannotListen as refused:
+        _say(str(refused.exceptions[0]))
+        status = EXIT_FAILED
+    except* SideTaskDied as died:  # why is in the log
+        _say(f"stopped, because a part of it died: {', '.join(str(one) for one in died.exceptions)}")
+        status = EXIT_FAILED
+    return status
+
+
+def _stop_on_signals(stop: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+    for number in _STOPPING_SIGNALS:
+        loop.add_signal_handler(number, _on_signal, number, stop)
+
+
+def _on_signal(number: signal.Signals, stop: asyncio.Event) -> None:
+    if not stop.is_set():
+        _log.info("%s received", number.name)
+        stop.set()
+        return
+    # At once means: no clean-up that could hang. Stores write whole files or nothing, agents see their links break.
+    _log.warning("%s received again: ending now", number.name)
+    logging.shutdown()
+    os._exit(EXIT_SIGNALLED + number)
+
+
+def _say(sentence: str) -> None:
+    print(f"{COMMAND.program}: {sentence}", file=sys.stderr)

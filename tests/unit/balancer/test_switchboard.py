@@ -1,0 +1,355 @@
+"""The driver of the machine, played with recording links and a clock that stands still."""
+
+import asyncio
+import logging
+
+import pytest
+
+from balancer.agent_questions import AgentDidNotAnswer, AgentGone, AgentUnknown
+from balancer.response_stream import Ended
+from shared.desired_state import DEFAULT_DESIRED_STATE
+from shared.failures import FailureKind
+from shared.generation import Channel, FinishReason, Usage
+from shared.messages_from_agent import (
+    ChatTemplateOverride,
+    MemberEnd,
+    ModelMetadata,
+    Refused,
+    TokenFrame,
+    TokenItem,
+)
+from shared.messages_to_agent import Generate, GetChatTemplateOverride, GetModelMetadata, SetState
+from tests.support.switchboard_driver import RecordingLink, SwitchboardDriver, request, status, texts
+
+STATE = DEFAULT_DESIRED_STATE.for_agents()
+
+
+@pytest.fixture
+def drive() -> SwitchboardDriver:
+    return SwitchboardDriver()
+
+
+class TestARequest:
+    def test_from_arrival_to_its_end(self, drive: SwitchboardDriver) -> None:
+        link = drive.join()
+        opened = drive.board.open_group(request(request_id="abc"))
+        work = link.work
+        assert (work.request_id, work.raw_prompt, work.max_tokens, work.seed) == ("abc", "Once upon a time", 16, 100)
+        drive.accept(link, work)
+        drive.token(link, work, 0, "he")
+        drive.token(link, work, 1, "llo")
+        drive.end(link, work)
+        assert texts(opened.streams[0]) == ["Accepted", "he", "llo", "stop"]
+        opened.leave()
+        assert link.cancelled == []
+        assert drive.board.statistics().slots_processing == 0
+
+    def test_each_member_gets_its_own_seed_and_stream(self, drive: SwitchboardDriver) -> None:
+        link = drive.join(slots=2)
+        opened = drive.board.open_group(request(members=2))
+        first, second = link.sent_of(Generate)
+        assert (first.seed, second.seed) == (100, 101)
+        drive.token(link, second, 0, "two")
+        drive.token(link, first, 0, "one")
+        assert [texts(stream) for stream in opened.streams] == [["one"], ["two"]]
+
+    def test_a_full_room_is_known_when_the_group_is_opened(self, drive: SwitchboardDriver) -> None:
+        opened = [drive.board.open_group(request()) for _ in range(3)]
+        assert texts(opened[2].streams[0]) == [f"failed: {FailureKind.BUFFER_FULL}"]
+        assert drive.board.requests_buffered == 2
+
+    def test_waiting_too_long_ends_it_on_time(self, drive: SwitchboardDriver) -> None:
+        opened = drive.board.open_group(request())
+        drive.wait(9.5)
+        assert texts(opened.streams[0]) == []
+        drive.wait(0.5)
+        assert texts(opened.streams[0]) == [f"failed: {FailureKind.WAITED_TOO_LONG}"]
+
+    def test_leaving_cancels_on_the_agent_and_its_end_frees_the_slot(self, drive: SwitchboardDriver) -> None:
+        link = drive.join()
+        opened = drive.board.open_group(request())
+        opened.leave()
+        opened.leave()
+        assert link.cancelled == [link.work.member]
+        assert drive.board.statistics().slots_processing == 1
+        drive.end(link, link.work, FinishReason.CANCELLED)
+        assert drive.board.statistics().slots_processing == 0
+
+    def test_a_request_too_large_for_the_link_is_refused_and_the_link_lives(self, drive: SwitchboardDriver) -> None:
+        link = drive.join()
+        link.carries = False
+        opened = drive.board.open_group(request())
+        assert texts(opened.streams[0]) == [f"failed: {FailureKind.INVALID_REQUEST}"]
+        link.carries = True
+        drive.board.open_group(request(request_id="next"))
+        assert link.work.request_id == "next"
+
+
+class TestItems:
+    def test_items_of_another_attempt_agent_or_member_are_dropped_and_counted(self, drive: SwitchboardDriver) -> None:
+        link = drive.join("a")
+        other = drive.join("b")
+        opened = drive.board.open_group(request())
+        work = link.work
+        drive.token(other, work, 0, "not mine")
+        stale = TokenItem(work.member, work.attempt + 1, 0, (1,), "stale", Channel.CONTENT)
+        unknown = TokenItem(999, 1, 0, (1,), "unknown", Channel.CONTENT)
+        ends = (MemberEnd(999, 1, FinishReason.STOP, Usage(), None),)
+        drive.board.agent_message(link, TokenFrame((stale, unknown), ends))
+        drive.token(link, work, 0, "mine")
+        assert texts(opened.streams[0]) == ["mine"]
+        assert drive.board.stale_messages == 4
+
+    def test_after_busy_the_old_attempt_is_over(self, drive: SwitchboardDriver) -> None:
+        link = drive.join()
+        opened = drive.board.open_group(request())
+        drive.busy(link, link.work)
+        drive.token(link, link.work, 0, "late")
+        assert texts(opened.streams[0]) == []
+        assert drive.board.requests_buffered == 1
+
+    def test_tokens_out_of_order_end_the_request_and_are_cancelled(self, drive: SwitchboardDriver) -> None:
+        link = drive.join()
+        opened = drive.board.open_group(request())
+        drive.token(link, link.work, 3)
+        assert texts(opened.streams[0]) == [f"failed: {FailureKind.INTERNAL}"]
+        assert link.cancelled == [link.work.member]
+
+    def test_refused_ends_it_with_the_agents_word(self, drive: SwitchboardDriver) -> None:
+        link = drive.join()
+        opened = drive.board.open_group(request())
+        work = link.work
+        drive.board.agent_message(
+            link,
+            Refused(member=work.member, attempt=work.attempt, kind=FailureKind.PROMPT_TOO_LONG, message="9 of 8"),
+        )
+        assert texts(opened.streams[0]) == [f"failed: {FailureKind.PROMPT_TOO_LONG}"]
+
+
+class TestSilence:
+    def test_progress_counts_as_a_sign_of_life(self, drive: SwitchboardDriver) -> None:
+        link = drive.join()
+        opened = drive.board.open_group(request())
+        for _ in range(4):
+            drive.wait(25)
+            drive.progress(link, link.work)
+        assert texts(opened.streams[0]) == []
+        drive.wait(31)
+        assert texts(opened.streams[0]) == [f"failed: {FailureKind.AGENT_SILENT}"]
+        assert link.cancelled == [link.work.member]
+
+    def test_a_second_silence_frees_the_slot_with_a_warning(
+        self, drive: SwitchboardDriver, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        link = drive.join()
+        drive.board.open_group(request())
+        drive.wait(31)
+        assert drive.board.statistics().slots_processing == 1
+        with caplog.at_level(logging.WARNING):
+            drive.wait(31)
+        assert drive.board.statistics().slots_processing == 0
+        assert "never confirmed" in caplog.text
+        drive.end(link, link.work, FinishReason.CANCELLED)
+        assert drive.board.stale_messages == 1
+
+    def test_zero_switches_it_off_but_cancelled_members_still_give_their_slot_back(self) -> None:
+        drive = SwitchboardDriver(inference_item_timeout_seconds=0.0, cancel_patience_seconds=5.0)
+        drive.join()
+        opened = drive.board.open_group(request())
+        drive.wait(1000)
+        assert texts(opened.streams[0]) == []
+        opened.leave()
+        drive.wait(6)
+        assert drive.board.statistics().slots_processing == 0
+
+    def test_a_waiting_member_is_not_called_silent(self, drive: SwitchboardDriver) -> None:
+        link = drive.join()
+        drive.board.open_group(request())
+        drive.board.agent_lost(link)
+        drive.wait(9)
+        assert drive.board.statistics().counters.stale_facts == 0
+        assert drive.board.requests_buffered == 1
+
+
+class TestSlowConsumers:
+    def test_over_its_bytes_the_group_is_aborted_and_the_member_cancelled(self) -> None:
+        drive = SwitchboardDriver(max_pending_bytes=2000)
+        link = drive.join()
+        opened = drive.board.open_group(request(request_id="slow"))
+        dropped: list[str] = []
+        opened.on_abort(lambda: dropped.append("connection"))
+        for index in range(30):
+            drive.token(link, link.work, index)
+        assert dropped == ["connection"]
+        assert texts(opened.streams[0]) == [f"failed: {FailureKind.SLOW_CONSUMER}"]
+        assert link.cancelled == [link.work.member]
+        assert "slow_consumer" in (drive.board.story("slow") or ("",))[-1]
+
+    def test_a_reader_that_makes_no_progress_is_aborted_after_its_time(self, drive: SwitchboardDriver) -> None:
+        link = drive.join()
+        opened = drive.board.open_group(request())
+        dropped: list[str] = []
+        opened.on_abort(lambda: dropped.append("connection"))
+        drive.token(link, link.work, 0)
+        for index in range(1, 30):
+            drive.wait(1)
+            drive.token(link, link.work, index)
+        assert dropped == []
+        drive.wait(2)
+        assert dropped == ["connection"]
+
+    def test_also_when_only_the_end_is_left_unread(self, drive: SwitchboardDriver) -> None:
+        link = drive.join()
+        opened = drive.board.open_group(request())
+        dropped: list[str] = []
+        opened.on_abort(lambda: dropped.append("connection"))
+        drive.end(link, link.work)
+        drive.wait(40)
+        assert dropped == ["connection"]
+
+
+class TestLinks:
+    def test_a_second_link_of_the_same_agent_replaces_the_first(self, drive: SwitchboardDriver) -> None:
+        old = drive.join("a")
+        opened = drive.board.open_group(request())
+        old_work = old.work
+        new = drive.join("a")
+        assert old.closed is not None
+        assert new.work.attempt == old_work.attempt + 1
+        drive.token(old, old_work, 0, "from the old link")
+        drive.board.agent_lost(old)
+        drive.token(new, new.work, 0, "from the new one")
+        assert texts(opened.streams[0]) == ["from the new one"]
+        assert len(drive.board.fleet().agents) == 1
+
+    def test_what_delivered_something_fails_with_its_agent(self, drive: SwitchboardDriver) -> None:
+        link = drive.join()
+        opened = drive.board.open_group(request())
+        drive.token(link, link.work, 0, "half")
+        drive.board.agent_lost(link)
+        assert texts(opened.streams[0]) == ["half", f"failed: {FailureKind.AGENT_LOST}"]
+
+    def test_an_older_status_changes_nothing(self, drive: SwitchboardDriver) -> None:
+        link = drive.join(slots=1, version=5)
+        drive.update(link, status(4, version=4))
+        assert drive.board.statistics().slots_total == 1
+        drive.update(link, status(4, version=6))
+        assert drive.board.statistics().slots_total == 4
+
+    def test_an_agent_whose_engine_hangs_gets_no_work(self, drive: SwitchboardDriver) -> None:
+        link = drive.join()
+        drive.update(link, status(1, version=2, last_step_age_seconds=31.0))
+        drive.board.open_group(request())
+        assert link.sent == []
+        drive.update(link, status(1, version=3, last_step_age_seconds=None))
+        assert len(link.sent) == 1
+
+
+class TestTheDesiredState:
+    def test_whoever_joins_gets_it_and_so_does_whoever_is_there(self, drive: SwitchboardDriver) -> None:
+        early = drive.join("a", slots=0)
+        assert early.sent == []
+        drive.board.set_desired_state(3, STATE)
+        late = drive.join("b")
+        assert [message.revision for link in (early, late) for message in link.sent_of(SetState)] == [3, 3]
+
+    def test_the_fleet_view_shows_agents_in_order_with_exact_counts(self, drive: SwitchboardDriver) -> None:
+        drive.join("b", slots=2)
+        drive.join("a")
+        drive.board.set_desired_state(3, STATE)
+        drive.board.open_group(request())
+        drive.clock.now += 1.5
+        fleet = drive.board.fleet()
+        assert [(one.agent_id, one.slots_processing) for one in fleet.agents] == [("a", 1), ("b", 0)]
+        assert fleet.agents[0].last_heard_age_seconds == 1.5
+        assert (fleet.wanted_revision, fleet.applicable_state) == (3, STATE)
+
+
+class TestQuestions:
+    async def test_the_answer_reaches_who_asked(self, drive: SwitchboardDriver) -> None:
+        link = drive.join()
+        metadata = asyncio.create_task(drive.board.ask_model_metadata("a"))
+        override = asyncio.create_task(drive.board.ask_chat_template_override("a"))
+        await asyncio.sleep(0)
+        (first,) = link.sent_of(GetModelMetadata)
+        (second,) = link.sent_of(GetChatTemplateOverride)
+        drive.board.agent_message(link, ChatTemplateOverride(query=second.query, content="{{ x }}"))
+        drive.board.agent_message(link, ModelMetadata(query=first.query, metadata={"k": "v"}))
+        drive.board.agent_message(link, ModelMetadata(query=first.query, metadata={"again": ""}))
+        assert await metadata == {"k": "v"}
+        assert await override == "{{ x }}"
+
+    async def test_each_way_to_get_none_has_its_own_word(self) -> None:
+        drive = SwitchboardDriver(query_timeout_seconds=0.01)
+        with pytest.raises(AgentUnknown):
+            await drive.board.ask_model_metadata("nobody")
+        link = drive.join()
+        with pytest.raises(AgentDidNotAnswer):
+            await drive.board.ask_model_metadata("a")
+        asked = asyncio.create_task(drive.board.ask_model_metadata("a"))
+        await asyncio.sleep(0)
+        drive.board.agent_lost(link)
+        with pytest.raises(AgentGone):
+            await asked
+
+
+class TestShutdown:
+    async def test_it_waits_for_what_runs_and_then_for_nothing(self, drive: SwitchboardDriver) -> None:
+        link = drive.join()
+        drive.board.open_group(request())
+        drive.board.begin_shutdown(drive.clock.now + 60)
+        drained = asyncio.create_task(drive.board.wait_drained())
+        await asyncio.sleep(0)
+        assert not drained.done()
+        drive.end(link, link.work)
+        await drained
+
+    def test_the_rest_fails_and_is_cancelled_at_the_deadline(self, drive: SwitchboardDriver) -> None:
+        link = drive.join()
+        running, waiting = (drive.board.open_group(request()) for _ in range(2))
+        drive.board.begin_shutdown(drive.clock.now + 5)
+        drive.wait(5)
+        for opened in (running, waiting):
+            assert texts(opened.streams[0]) == [f"failed: {FailureKind.SHUTTING_DOWN}"]
+        assert link.cancelled == [link.work.member]
+
+    def test_a_second_signal_does_not_wait(self, drive: SwitchboardDriver) -> None:
+        opened = drive.board.open_group(request())
+        drive.board.begin_shutdown(drive.clock.now + 60)
+        drive.board.fail_the_rest()
+        assert texts(opened.streams[0]) == [f"failed: {FailureKind.SHUTTING_DOWN}"]
+
+
+async def test_run_wakes_up_for_a_deadline_that_came_after_it_fell_asleep() -> None:
+    drive = SwitchboardDriver()
+    loop = asyncio.get_running_loop()
+    drive.clock.now = 0.0
+    runner = asyncio.create_task(drive.board.run())
+    await asyncio.sleep(0)
+    opened = drive.board.open_group(request())
+    drive.clock.now += 10.0  # the deadline is over before the sleeper's second is
+    started = loop.time()
+    drive.board.open_group(request())  # a fact of any kind makes the switchboard look at its deadlines
+    event = (await opened.streams[0].wait_events())[0]
+    runner.cancel()
+    assert isinstance(event, Ended)
+    assert loop.time() - started < 5
+
+
+def test_every_change_bumps_the_signal(drive: SwitchboardDriver) -> None:
+    before = drive.board.changes.version
+    link = drive.join()
+    drive.board.open_group(request())
+    drive.token(link, link.work, 0)
+    assert drive.board.changes.version >= before + 3
+    middle = drive.board.changes.version
+    drive.token(link, link.work, 1)
+    assert drive.board.changes.version == middle  # tokens are nobody's news but their reader's
+
+
+def test_messages_of_an_unknown_link_are_ignored(drive: SwitchboardDriver) -> None:
+    stranger = RecordingLink("stranger")
+    drive.update(stranger, status())
+    drive.board.agent_lost(stranger)
+    assert drive.board.fleet().agents == ()
+    assert repr(drive.board).startswith("<Switchboard <Machine")
