@@ -7,7 +7,7 @@ from typing import Any, Final
 from aiohttp import web
 from pydantic import RootModel, ValidationError
 
-from balancer.chat_template_check import compile_fault
+from shared.chat_template_check import compile_fault
 from balancer.desired_state_store import RevisionConflict, StoreUnavailable
 from balancer.json_answers import json_answer
 from balancer.management_services import ManagementServices

@@ -12,7 +12,7 @@ from balancer.switchboard_tables import SwitchboardSettings, SwitchboardTables
 def silent_members(
     tables: SwitchboardTables, settings: SwitchboardSettings, now: float
 ) -> Iterator[events.MemberSilent]:
-    """Members of whom their agent has said nothing for too long; the next silence of each is counted from now on."""
+    """Members of whom their agent has said nothing for too long. The cancellation that follows starts it anew."""
     for stream in list(tables.streams.values()):
         if stream.agent_id is None:
             continue
@@ -23,7 +23,6 @@ def silent_members(
                 continue
             patience = settings.cancel_patience_seconds
         if now - stream.last_item_at >= patience:
-            stream.last_item_at = now
             yield events.MemberSilent(stream.member, stream.attempt)
 
 
@@ -38,7 +37,7 @@ def stalled_readers(
     for opened in list(tables.open.values()):
         unread = (stream.unread_since for stream in opened.streams if stream.unread_since is not None)
         oldest = min(unread, default=now)
-        if now - oldest < settings.reader_patience_seconds or opened.is_aborted:
+        if now - oldest < settings.reader_patience_seconds:
             continue
         if opened.is_ended:
             opened.abort()

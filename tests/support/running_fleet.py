@@ -95,11 +95,15 @@ class RunningFleet:
         return self.wait_agents(lambda agent: agent["applied_revision"] == revision and agent["accepting"])[0]
 
     def wait_agents(self, condition: Callable[[Json], bool], *, within_seconds: float = DEADLINE_SECONDS) -> list[Json]:
-        """Wait until every agent has joined and the condition holds for each. Raises AssertionError."""
+        """Wait until the agents that run have joined, nobody else, and the condition holds for each.
+
+        Raises AssertionError.
+        """
         deadline = time.monotonic() + within_seconds
         while True:
             agents: list[Json] = self.fleet()["agents"]
-            if len(agents) == len(self.agents) and all(condition(agent) for agent in agents):
+            running = sum(process.exit_status is None for process in self.agents)
+            if len(agents) == running and all(condition(agent) for agent in agents):
                 return agents
             assert time.monotonic() < deadline, (agents, self.logs())
             time.sleep(0.02)

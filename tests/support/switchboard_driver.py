@@ -1,5 +1,7 @@
 """A switchboard without sockets or time: links that record what they are told, and a clock that a test moves."""
 
+from collections.abc import Iterator
+from itertools import repeat
 from typing import Any, TypeVar
 
 from balancer.core.machine import Machine
@@ -64,17 +66,18 @@ def request(*, members: int = 1, request_id: str = "r", **changes: object) -> Ge
 class RecordingLink:
     """A link whose agent says only what the test makes it say."""
 
-    def __init__(self, agent_id: str = "a", *, clock: Clock | None = None, carries: bool = True) -> None:
+    def __init__(self, agent_id: str = "a", *, clock: Clock | None = None) -> None:
         self.identity = LinkIdentity(AgentId(agent_id), f"name of {agent_id}", "0.1.0", "127.0.0.1")
         self.last_heard_at = clock() if clock else 0.0
-        self.carries = carries
+        self.fits: Iterator[bool] = repeat(True)  # whether each next message is small enough
         self.sent: list[MessageToAgent] = []
         self.closed: tuple[int, str] | None = None
 
     def send(self, message: MessageToAgent) -> bool:
-        if self.carries:
+        fits = next(self.fits)
+        if fits:
             self.sent.append(message)
-        return self.carries
+        return fits
 
     def close(self, code: int, reason: str) -> None:
         self.closed = (code, reason)

@@ -418,6 +418,18 @@ def test_no_model_on_an_agent_that_has_none_is_applied_at_once(driver: Driver) -
     driver.assert_applied(1, NOTHING)
 
 
+def test_a_state_without_a_model_forgets_the_one_before(driver: Driver) -> None:
+    driver.serve(1, A)
+    driver.want(2, B)
+    driver.prove()
+    driver.want(3, NOTHING)
+    driver.give_up()
+    driver.assert_applied(3, NOTHING)
+    driver.want(4, B)
+    driver.refuse_proof(may_pass=False)
+    assert driver.orders == [], "a model that was told to go came back"
+
+
 def test_notes_live_as_long_as_their_model(driver: Driver) -> None:
     driver.want(1, A)
     driver.prove(NOTE)

@@ -177,6 +177,29 @@ class TestTheAgentAnswers:
         assert found == {group: FailureKind.WAITED_TOO_LONG}
         assert drive.now <= 1000.0 + 11.0
 
+    def test_who_can_be_served_at_the_last_moment_is(self, drive: MachineDriver) -> None:
+        drive.join("a")
+        _, member, _ = drive.arrive_one()
+        drive.wait(9)
+        drive.busy(member)
+        actions = drive.wait(1)  # the pause ends as the deadline comes
+        assert dispatched(actions) == [(member, "a")]
+        assert failures(actions) == {}
+
+    def test_busy_after_tokens_is_a_broken_answer(self, drive: MachineDriver) -> None:
+        drive.join("a")
+        group, member, _ = drive.arrive_one()
+        drive.first_item(member)
+        assert failures(drive.busy(member)) == {group: FailureKind.AGENT_LOST}
+
+    def test_after_busy_the_attempt_is_over(self, drive: MachineDriver) -> None:
+        drive.join("a")
+        _, member, _ = drive.arrive_one()
+        drive.busy(member)
+        assert finished(drive.end(member)) == []
+        assert failures(drive.silent(member)) == {}
+        assert (drive.buffered, drive.machine.statistics().counters.stale_facts) == (1, 2)
+
     def test_refused_fails_the_group_with_its_own_word(self, drive: MachineDriver) -> None:
         drive.join("a", slots=4)
         group, members, _ = drive.arrive(members=3)
@@ -246,6 +269,13 @@ class TestTheAgentIsLost:
         assert drive.buffered == 3
         assert list(failures(drive.wait(8))) == [group, *newer]
 
+    def test_it_turns_nobody_away(self, drive: MachineDriver) -> None:
+        drive.join("a")
+        drive.arrive_one()
+        drive.lose("a")
+        assert [failures(drive.arrive_one()[2]) for _ in range(2)] == [{}, {}]
+        assert drive.buffered == 3
+
     def test_what_delivered_something_fails(self, drive: MachineDriver) -> None:
         drive.join("a", slots=2)
         group, delivered, _ = drive.arrive_one()
@@ -310,6 +340,28 @@ class TestGroups:
         drive.join("b")
         assert drive.slots == "1/2"
         assert dispatched(drive.status("a", accepting=False)) == [(members[1], "b")]
+
+    def test_its_own_agent_serves_it_before_those_that_came_later_and_after_the_urgent(
+        self, drive: MachineDriver
+    ) -> None:
+        drive.join("a", slots=2)
+        _, members, _ = drive.arrive(members=4)
+        _, later, _ = drive.arrive_one()
+        assert dispatched(drive.end(members[0])) == [(members[2], "a")]
+        _, urgent, _ = drive.arrive_one(priority=1)
+        assert dispatched(drive.end(members[1])) == [(urgent, "a")]
+        assert dispatched(drive.end(urgent)) == [(members[3], "a")]
+        assert dispatched(drive.end(members[2])) == [(later, "a")]
+
+    def test_one_that_has_to_wait_again_may_wait_in_full(self, drive: MachineDriver) -> None:
+        drive.join("a")
+        group, members, _ = drive.arrive(members=2)
+        _, urgent, _ = drive.arrive_one(priority=1)
+        drive.wait(5)
+        drive.end(members[0])
+        assert failures(drive.wait(9)) == {}
+        assert failures(drive.wait(1)) == {group: FailureKind.WAITED_TOO_LONG}
+        drive.end(urgent)
 
     def test_leaving_cancels_what_runs_and_forgets_what_waits(self, drive: MachineDriver) -> None:
         drive.join("a", slots=2)

@@ -18,7 +18,7 @@ from shared.messages_from_agent import (
     TokenFrame,
     TokenItem,
 )
-from shared.messages_to_agent import Generate, GetChatTemplateOverride, GetModelMetadata, SetState
+from shared.messages_to_agent import Cancel, Generate, GetChatTemplateOverride, GetModelMetadata, SetState
 from tests.support.switchboard_driver import RecordingLink, SwitchboardDriver, request, status, texts
 
 STATE = DEFAULT_DESIRED_STATE.for_agents()
@@ -77,12 +77,17 @@ class TestARequest:
 
     def test_a_request_too_large_for_the_link_is_refused_and_the_link_lives(self, drive: SwitchboardDriver) -> None:
         link = drive.join()
-        link.carries = False
+        link.fits = iter([False, True])
         opened = drive.board.open_group(request())
         assert texts(opened.streams[0]) == [f"failed: {FailureKind.INVALID_REQUEST}"]
-        link.carries = True
         drive.board.open_group(request(request_id="next"))
         assert link.work.request_id == "next"
+
+    def test_a_fact_that_comes_up_while_others_are_acted_on_waits_for_its_turn(self, drive: SwitchboardDriver) -> None:
+        link = drive.join(slots=2)
+        link.fits = iter([False, True, True])
+        drive.board.open_group(request(members=2))
+        assert [type(message) for message in link.sent] == [Generate, Cancel]
 
 
 class TestItems:
@@ -162,7 +167,8 @@ class TestSilence:
         drive.wait(6)
         assert drive.board.statistics().slots_processing == 0
 
-    def test_a_waiting_member_is_not_called_silent(self, drive: SwitchboardDriver) -> None:
+    def test_a_waiting_member_is_not_called_silent(self) -> None:
+        drive = SwitchboardDriver(inference_item_timeout_seconds=3.0)
         link = drive.join()
         drive.board.open_group(request())
         drive.board.agent_lost(link)
@@ -231,7 +237,8 @@ class TestLinks:
 
     def test_an_older_status_changes_nothing(self, drive: SwitchboardDriver) -> None:
         link = drive.join(slots=1, version=5)
-        drive.update(link, status(4, version=4))
+        for version in (4, 5):
+            drive.update(link, status(4, version=version))
         assert drive.board.statistics().slots_total == 1
         drive.update(link, status(4, version=6))
         assert drive.board.statistics().slots_total == 4

@@ -2,7 +2,7 @@
 
 import pytest
 
-from balancer.chat_template_check import compile_fault
+from shared.chat_template_check import compile_fault
 
 
 @pytest.mark.parametrize(
