@@ -80,13 +80,12 @@ def _start(children: list[Child]) -> tuple[Service, Service]:
     _say(f"Starting a balancer: clients on {inference.address}, management on {management.address}")
     addresses = ["--inference-addr", inference.address, "--management-addr", management.address]
     children.append(Child(["balancer", *addresses, "--state-database", "memory://"]))
-    wait_for(
-        "the start of the balancer", lambda: management.answers("/health"), children, Patience(START_SECONDS, _say)
-    )
+    start = Patience(START_SECONDS, _say)
+    wait_for("the start of the balancer", lambda: management.answers("/health"), children, start)
     _say(f"Starting an agent with {SLOTS} slots")
     agent = ["agent", "--management-addr", management.address, "--slots", str(SLOTS), "--name", "demo-agent"]
     children.append(Child(agent))
-    wait_for("the agent's joining", lambda: bool(_agents(management)), children, Patience(START_SECONDS, _say))
+    wait_for("the agent's joining", lambda: bool(_agents(management)), children, start)
     _say(f"Telling the fleet to run {model.name} ({model.stat().st_size / 1e6:.0f} MB)")
     management.put(STATE_PATH, _desired_state(str(model)))
     begin = time.monotonic()

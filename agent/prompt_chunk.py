@@ -19,7 +19,12 @@ def choose_prompt_chunk(backend: Backend, clock: Callable[[], float]) -> int:
     """Tokens per chunk, at most what the batch holds. Leaves the backend's memory empty, as it has to be found."""
     limits = backend.limits
     probe_tokens = min(PROBE_TOKENS, limits.batch_tokens, limits.context_cells)
-    seconds = min(_probe(backend, probe_tokens, clock) for _ in range(PROBES))
+    begin = clock()
+    seconds = _probe(backend, probe_tokens, clock)
+    for _ in range(PROBES - 1):
+        if clock() - begin > LONGEST_STEP_SECONDS:
+            break  # so slow, or so disturbed, that it would not matter
+        seconds = min(seconds, _probe(backend, probe_tokens, clock))
     return chunk_for(seconds / probe_tokens, limits.batch_tokens)
 
 

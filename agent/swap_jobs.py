@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from agent.core import swap_events as facts
 from agent.model_port import LoadedModel, LoadGivenUpError, ModelRuntime
-from shared.agent_status import AgentIssue, IssueKind
+from shared.agent_status import MAX_TEXT_CHARACTERS, AgentIssue, IssueKind
 from shared.desired_state import (
     AgentDesiredState,
     HuggingFaceSource,
@@ -85,12 +85,12 @@ def model_path_of(state: AgentDesiredState) -> str:
 
 
 def source_path(source: ModelSource) -> str:
-    """A source as the wire's issues name it."""
+    """A source as the wire's issues name it, cut to what an issue holds."""
     match source:
         case LocalToAgentSource(LocalToAgent=path):
             return path
         case HuggingFaceSource(HuggingFace=file):
-            return f"{file.repo_id}/{file.revision}/{file.filename}"
+            return f"{file.repo_id}/{file.revision}/{file.filename}"[:MAX_TEXT_CHARACTERS]
         case UrlSource(Url=file):
             return file.url
         case _:

@@ -36,10 +36,13 @@ class ChunkedStream:
     async def open(self, headers: Mapping[str, str]) -> None:
         """Status 200 and the headers, sent now rather than with the first document. Raises ClientGone."""
         self.response.headers.update(headers)
-        writer = await self.response.prepare(self._request)
-        assert writer is not None, "opened twice"
-        self._transport()
-        writer.send_headers()
+        try:
+            writer = await self.response.prepare(self._request)
+            assert writer is not None, "opened twice"
+            self._transport()
+            writer.send_headers()
+        except ConnectionError:  # it left before its request was looked at, so nothing has cancelled us yet
+            raise ClientGone from None
 
     async def send(self, documents: Sequence[bytes]) -> None:
         """Write documents, none of them empty, and wait while the client is behind. Raises ClientGone, ClientTooSlow.

@@ -5,8 +5,6 @@ serves until the new one is proved. A model is freed before the next is loaded, 
 that fails brings the old model back. `_decide` is the only place that starts anything.
 """
 
-from typing import Literal
-
 from agent.core import swap_events as facts
 from agent.core.issues import Issues, too_many_slots
 from agent.core.swap_attempts import Attempts
@@ -14,8 +12,6 @@ from agent.core.swap_need import Need, differs_only_in_sampling, same_load, what
 from shared.agent_status import AgentIssue, StateApplicationStatus
 
 MOST_SLOTS = 255  # llama.cpp has 256 sequence ids in one context
-
-Phase = Literal["proving", "draining", "loading", "settling"]
 
 
 class Swap:
@@ -47,7 +43,7 @@ class Swap:
         return self._serving is not None and not self._draining
 
     @property
-    def phase(self) -> Phase | None:
+    def phase(self) -> facts.Phase | None:
         """The step of the swap that runs now."""
         if self._operation is None:
             return "draining" if self._draining else None
@@ -186,17 +182,18 @@ class Swap:
             return actions
         if need is Need.NOTHING:
             self._in_force(target)
-            return actions
-        if need is Need.RELOAD and self._slots > MOST_SLOTS:
+        elif need is Need.RELOAD and self._slots > MOST_SLOTS:
             self.issues.raise_problems((too_many_slots(self._slots, MOST_SLOTS),))
             self._attempts.failed(now, retry=False)
-            return actions
+        else:
+            actions += self._move_towards(target, need, restoring)
+        return actions
+
+    def _move_towards(self, target: facts.Wanted, need: Need, restoring: bool) -> list[facts.Action]:
         if need is not Need.UNLOAD and self._proved is None and not self._can_skip_proof(need, target):
             self._operation = facts.Operation("proving", target, restoring, reload=need is Need.RELOAD)
-            return [*actions, facts.Prove(target.state, need is Need.RELOAD)]
-        if need is Need.SETTINGS:
-            return actions + self._use_settings(target)
-        return actions + self._exchange(target, restoring)
+            return [facts.Prove(target.state, need is Need.RELOAD)]
+        return self._use_settings(target) if need is Need.SETTINGS else self._exchange(target, restoring)
 
     def _target(self, now: float) -> tuple[facts.Wanted | None, bool]:
         """What to aim at, and whether that is the model that served before."""
@@ -207,14 +204,13 @@ class Swap:
         return None, False
 
     def _can_skip_proof(self, need: Need, target: facts.Wanted) -> bool:
-        if need is not Need.SETTINGS or self._serving is None:
-            return False
-        return differs_only_in_sampling(self._serving.state, target.state)
+        serving = self._serving
+        return need is Need.SETTINGS and serving is not None and differs_only_in_sampling(serving.state, target.state)
 
     def _in_force(self, target: facts.Wanted) -> None:
         """Nothing differs but, perhaps, the revision."""
         if self._serving is None:
-            self._empty = target
+            self._empty, self._previous = target, None
         else:
             self._serving = target
         self._attempts.succeeded()
@@ -245,9 +241,9 @@ class Swap:
         if self._proved is None:
             return []
         operation, proved = self._proved
-        if target is not None and operation.target.state == target.state:
-            if need is Need.SETTINGS or (need is Need.RELOAD and operation.reload):
-                return []
+        is_of_use = need is Need.SETTINGS or (need is Need.RELOAD and operation.reload)
+        if is_of_use and target is not None and operation.target.state == target.state:
+            return []
         self._proved = None
         return [facts.DropProof(proved.proof)]
 

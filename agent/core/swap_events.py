@@ -6,6 +6,9 @@ from typing import Literal
 from shared.agent_status import AgentIssue
 from shared.desired_state import AgentDesiredState
 
+Phase = Literal["proving", "draining", "loading", "settling"]
+"""The steps of a swap, as the status shows them."""
+
 Proof = object
 """What a proof brought to be used by the load (a vocabulary, a header): the runtime's own business."""
 

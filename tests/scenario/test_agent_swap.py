@@ -54,7 +54,7 @@ async def agent() -> AsyncIterator[AgentConnection]:
     def make_runtime(outlet: EngineOutlet) -> LlamaRuntime:
         return LlamaRuntime(SLOTS, 2, outlet, time.monotonic)
 
-    async with ScriptedBalancer(heartbeat_interval_ms=500) as balancer:
+    async with ScriptedBalancer(heartbeat_interval_ms=2000) as balancer:
         async with running_agent(make_runtime, balancer, slots=SLOTS):
             connection = await balancer.wait_connection()
             yield connection
@@ -155,7 +155,8 @@ async def test_sources_that_are_not_supported_say_so(agent: AgentConnection, fir
     await applied(agent, 1, state(first))
     hub = HuggingFaceSource(HuggingFace=HuggingFaceFile(filename="m.gguf", repo_id="a/b", revision="main"))
     url = UrlSource(Url=UrlFile(url="https://example.com/m.gguf"))
-    for revision, source in enumerate((hub, url), start=2):
+    sources: tuple[HuggingFaceSource | UrlSource, ...] = (hub, url)
+    for revision, source in enumerate(sources, start=2):
         await agent.set_state(revision, state(source))
         status = await _blamed(agent, _path(source))
         assert status.state_application_status is StateApplicationStatus.ATTEMPTED_AND_NOT_APPLIABLE

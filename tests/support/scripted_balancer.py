@@ -104,7 +104,7 @@ class AgentConnection:
 class ScriptedBalancer:
     """Serves the agents' socket on a free port of the loopback."""
 
-    def __init__(self, heartbeat_interval_ms: int = 500, balancer_id: str = "scripted") -> None:
+    def __init__(self, heartbeat_interval_ms: int = 5000, balancer_id: str = "scripted") -> None:
         self.welcome = Welcome(
             balancer_id=balancer_id, heartbeat_interval_ms=heartbeat_interval_ms, balancer_addresses=[]
         )
