@@ -1,6 +1,8 @@
 """The model runtime over llama.cpp: proves a state while another model serves, then loads it."""
 
+import contextlib
 import logging
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,7 +11,9 @@ from agent.llama.backend import LlamaBackend
 from agent.llama.context import LlamaContext
 from agent.llama.context_parameters import ContextParameters
 from agent.llama.errors import ContextCannotBeCreated, ModelCannotBeLoaded, ModelLoadAborted
+from agent.llama.memory_need import available_memory_bytes
 from agent.llama.model import LlamaModel
+from agent.llama.trial_process import TrialOrder, run_trial
 from agent.llama.vocabulary import VocabularyLease, load_vocabulary
 from agent.llama_loaded_model import EngineOutlet, LlamaLoadedModel, ModelParts
 from agent.model_files.errors import ModelFileMissing
@@ -23,6 +27,11 @@ from shared.desired_state import AgentDesiredState
 
 logger = logging.getLogger(__name__)
 
+COMPUTED_WEIGHT_BYTES = 512 << 20
+"""A model up to this size computes in its trial."""
+TRIAL_SPARE_BYTES = 256 << 20
+FileStamps = tuple[tuple[int, ...], ...]
+
 
 @dataclass(frozen=True, slots=True)
 class _LlamaProof:
@@ -30,6 +39,7 @@ class _LlamaProof:
 
     resolved: ResolvedModel | None
     vocabulary: VocabularyLease | None
+    stamps: FileStamps = ()
 
 
 class LlamaRuntime:
@@ -41,8 +51,10 @@ class LlamaRuntime:
         self._outlet = outlet
         self._clock = clock
 
-    def prove(self, state: AgentDesiredState, *, reload: bool) -> Proved | Problem:
-        """Source, header, vocabulary, template. 0.1 to 0.5 s and some tens of MB while another model serves."""
+    def prove(self, state: AgentDesiredState, keep_loading: KeepLoading, *, reload: bool) -> Proved | Problem:
+        """Source, header, template, a trial in another process, vocabulary. 0.5 to 1.5 s of one core and some tens of
+        MB while another model serves: most of it is the start of that process, which may die of what would end this
+        one. Its weights are the file's own pages; of models above COMPUTED_WEIGHT_BYTES it touches none."""
         path = model_path_of(state)
         override = state.chat_template_override
         if override is not None and (fault := compile_fault(override.content)) is not None:
@@ -54,9 +66,9 @@ class LlamaRuntime:
             if not reload:
                 return Proved(_LlamaProof(None, None), notes)
             try:
-                return Proved(_LlamaProof(resolved, load_vocabulary(resolved.path)), notes)
-            except ModelCannotBeLoaded as error:
-                return _problem(IssueKind.MODEL_CANNOT_BE_LOADED, path, str(error), may_pass=True)
+                return Proved(_try_and_open(resolved, state, keep_loading), notes)
+            except (ModelCannotBeLoaded, ModelLoadAborted, ContextCannotBeCreated) as error:
+                return _problem_of(error, path)
         if not reload:
             # The file went away under the model that serves, and that goes on serving from memory.
             return Proved(_LlamaProof(None, None), _notes(state, path, None))
@@ -73,18 +85,19 @@ class LlamaRuntime:
         assert isinstance(proof, _LlamaProof)
         assert proof.resolved is not None
         assert proof.vocabulary is not None
+        resolved, vocabulary = proof.resolved, proof.vocabulary
+        if _stamps(resolved.parts) != proof.stamps:
+            # Requests were let finish after the proof, which can take minutes: this is another file, as yet untried.
+            self.drop_proof(proof)
+            outcome = self.prove(state, keep_loading, reload=True)
+            return outcome if isinstance(outcome, Problem) else self.load(state, outcome.proof, keep_loading)
         try:
-            return self._load(state, proof.resolved, proof.vocabulary, keep_loading)
-        except BaseException as error:
-            proof.vocabulary.release()
-            path = model_path_of(state)
-            match error:
-                case ModelLoadAborted():
-                    raise LoadGivenUpError from None
-                case ModelCannotBeLoaded():
-                    return _problem(IssueKind.MODEL_CANNOT_BE_LOADED, path, str(error), may_pass=True)
-                case ContextCannotBeCreated():
-                    return _problem(IssueKind.SLOT_CANNOT_START, path, str(error), may_pass=True)
+            return self._load(state, resolved, vocabulary, keep_loading)
+        except (ModelCannotBeLoaded, ModelLoadAborted, ContextCannotBeCreated) as error:
+            vocabulary.release()
+            return _problem_of(error, model_path_of(state))
+        except BaseException:
+            vocabulary.release()
             raise
 
     def drop_proof(self, proof: Proof) -> None:
@@ -125,6 +138,49 @@ class LlamaRuntime:
             backend.close()
             model.close()
             raise
+
+
+def _try_and_open(resolved: ResolvedModel, state: AgentDesiredState, keep_loading: KeepLoading) -> _LlamaProof:
+    """Only what another process came through is opened by this one."""
+    stamps = _stamps(resolved.parts)
+    weight_bytes = sum(size for size, *_ in stamps)
+    parameters = state.inference_parameters
+    order = TrialOrder(
+        resolved.path,
+        computes=_may_compute(weight_bytes),
+        context_size=parameters.context_size,
+        n_batch=parameters.n_batch,
+        k_cache_dtype=parameters.k_cache_dtype.value,
+        v_cache_dtype=parameters.v_cache_dtype.value,
+    )
+    run_trial(order, keep_loading, weight_bytes)
+    return _LlamaProof(resolved, load_vocabulary(resolved.path), stamps)
+
+
+def _may_compute(weight_bytes: int) -> bool:
+    """Some quantisations are copied into a faster order: in a trial too, beside the model that serves."""
+    available = available_memory_bytes()
+    fits = available is None or 2 * weight_bytes + TRIAL_SPARE_BYTES <= available
+    return weight_bytes <= COMPUTED_WEIGHT_BYTES and fits
+
+
+def _stamps(paths: tuple[str, ...]) -> FileStamps:
+    """Size and what changes with the content, of each file that is there."""
+    stamps = []
+    for path in paths:
+        with contextlib.suppress(OSError):
+            found = os.stat(path)
+            stamps.append((found.st_size, found.st_mtime_ns, found.st_ino, found.st_dev))
+    return tuple(stamps)
+
+
+def _problem_of(error: ModelCannotBeLoaded | ModelLoadAborted | ContextCannotBeCreated, path: str) -> Problem:
+    """Raises LoadGivenUpError when that is what it was."""
+    if isinstance(error, ModelLoadAborted):
+        raise LoadGivenUpError from None
+    is_of_slots = isinstance(error, ContextCannotBeCreated)
+    kind = IssueKind.SLOT_CANNOT_START if is_of_slots else IssueKind.MODEL_CANNOT_BE_LOADED
+    return _problem(kind, path, str(error), may_pass=True)
 
 
 def _notes(state: AgentDesiredState, path: str, model_template: str | None) -> tuple[AgentIssue, ...]:

@@ -9,11 +9,11 @@ from agent.core.swap_events import Problem, Proof, Proved
 from shared.desired_state import AgentDesiredState
 
 KeepLoading = Callable[[], bool]
-"""Asked by the loading thread now and then; False gives the load up."""
+"""Asked by the working thread now and then; False gives the proof or the load up."""
 
 
 class LoadGivenUpError(Exception):
-    """The load was ended because it was asked to."""
+    """The proof or the load was ended because it was asked to."""
 
 
 class PromptReader(Protocol):
@@ -68,9 +68,9 @@ class LoadedModel(Protocol):
 class ModelRuntime(Protocol):
     """Proves and loads. Every method blocks and is called from worker threads, one at a time."""
 
-    def prove(self, state: AgentDesiredState, *, reload: bool) -> Proved | Problem:
+    def prove(self, state: AgentDesiredState, keep_loading: KeepLoading, *, reload: bool) -> Proved | Problem:
         """Whether the state would work, without touching the model that serves. Without `reload` only its template
-        and what else needs no weights is looked at."""
+        and what else needs no weights is looked at. Raises LoadGivenUpError."""
 
     def load(self, state: AgentDesiredState, proof: Proof, keep_loading: KeepLoading) -> LoadedModel | Problem:
         """Load the weights, make the context, start the engine. Uses the proof up. Raises LoadGivenUpError."""

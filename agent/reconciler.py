@@ -106,7 +106,7 @@ class Reconciler:
         self._handle(facts.ModelLost(issue))
 
     def leave(self) -> None:
-        """The process is about to end: nothing new is taken, and a load that runs is given up."""
+        """The process is about to end: nothing new is taken, and a proof or load that runs is given up."""
         self._is_leaving = True
         self._give_up.set()
         self._open_or_close_desk()
@@ -160,17 +160,20 @@ class Reconciler:
 
     def _perform(self, action: facts.Action) -> None:
         match action:
+            case facts.Prove() | facts.Exchange(proof=None) if self._is_leaving:
+                pass  # it would only be given up; the model that serves is freed at the end
+            case facts.Exchange(proof=proof) if self._is_leaving:
+                self._worker.submit(drop_proof, self._runtime, proof)
             case facts.Prove(state=state, reload=reload):
-                self._jobs.put_nowait(lambda: prove(self._runtime, state, reload=reload))
+                self._give_up = give_up = threading.Event()
+                self._jobs.put_nowait(lambda: prove(self._runtime, state, give_up, reload=reload))
             case facts.Exchange(state=state, proof=proof):
                 self._give_up = give_up = threading.Event()
-                if self._is_leaving:
-                    give_up.set()
                 old = self._retire_model()
                 self._jobs.put_nowait(lambda: exchange(self._runtime, old, state, proof, give_up))
             case facts.UseSettings(state=state):
                 self._use(state)
-            case facts.GiveUpLoading():
+            case facts.GiveUp():
                 self._give_up.set()
             case facts.DropProof(proof=proof):
                 self._worker.submit(drop_proof, self._runtime, proof)

@@ -26,10 +26,14 @@ class SwapResult:
     model: LoadedModel | None = None
 
 
-def prove(runtime: ModelRuntime, state: AgentDesiredState, *, reload: bool) -> SwapResult:
-    """Proved or ProofRefused."""
+def prove(runtime: ModelRuntime, state: AgentDesiredState, give_up: threading.Event, *, reload: bool) -> SwapResult:
+    """Proved, ProofRefused or ProofGivenUp."""
+    if give_up.is_set():
+        return SwapResult(facts.ProofGivenUp())
     try:
-        outcome = runtime.prove(state, reload=reload)
+        outcome = runtime.prove(state, lambda: not give_up.is_set(), reload=reload)
+    except LoadGivenUpError:
+        return SwapResult(facts.ProofGivenUp())
     except Exception as error:
         logger.exception("a state could not be proved")
         outcome = _unforeseen(state, error)

@@ -102,7 +102,8 @@ class AgentIntake:
         for end in frame.ends:
             stream = self._stream_of(agent_id, end.member, end.attempt)
             if stream is not None:
-                self._feed(events.MemberEnded(stream.member, end.attempt, end.finish_reason, end.usage, end.failure))
+                failure = None if end.failure is None else _of_an_agent(end.failure)
+                self._feed(events.MemberEnded(stream.member, end.attempt, end.finish_reason, end.usage, failure))
 
     def _react(self, stream: ResponseStream, item: TokenItem, outcome: PutOutcome) -> None:
         if outcome is PutOutcome.FIRST:
@@ -125,7 +126,7 @@ class AgentIntake:
             stream.put_accepted(message.prompt_tokens, self._clock())
             self._feed(events.MemberAccepted(stream.member, message.attempt, message.prompt_tokens))
         elif isinstance(message, Refused):
-            self._feed(events.MemberRefused(stream.member, message.attempt, message.failure))
+            self._feed(events.MemberRefused(stream.member, message.attempt, _of_an_agent(message.failure)))
         else:
             stream.leave_agent()
             self._feed(events.MemberBusy(stream.member, message.attempt))
@@ -144,3 +145,10 @@ class AgentIntake:
 
     def _facts_of(self, status: AgentStatus) -> events.AgentFacts:
         return facts_of(status, self._settings.inference_item_timeout_seconds)
+
+
+def _of_an_agent(failure: Failure) -> Failure:
+    """Only this side knows how fast a client reads; believed, it would drop the connection without a last line."""
+    if failure.kind is FailureKind.SLOW_CONSUMER:
+        return Failure(FailureKind.INTERNAL, "the agent spoke of a slow client, which it cannot know")
+    return failure

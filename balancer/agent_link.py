@@ -75,6 +75,12 @@ class AgentLink:
         self._put(Outgoing(OutgoingKind.MESSAGE, frame))
         return True
 
+    def has_room_for(self, message_bytes: int) -> bool:
+        """Whether work of about this size may be queued: it leaves a quarter of the bound to messages that must go
+        out, so that no number of clients with long prompts gets a link dropped. An idle link takes any message."""
+        bound = self._parts.max_outgoing_bytes
+        return not self._queue or self._queued_bytes + message_bytes <= bound - bound // 4
+
     def send_frame(self, frame: bytes) -> None:
         """Queue what is encoded already (the first message of a link)."""
         self._put(Outgoing(OutgoingKind.MESSAGE, frame))

@@ -5,7 +5,6 @@ field name, since whoever sent the body may not be whoever reads the answer.
 """
 
 import re
-from collections.abc import Iterator
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -16,6 +15,9 @@ from balancer.validation_sentences import fault_sentences
 Model = TypeVar("Model", bound=BaseModel)
 
 MAX_NAME_CHARACTERS: Final = 64
+# A body of 8 MB can hold millions of empty lists or unknown keys. To build and refuse them would take seconds, in which
+# this process does little else, and hundreds of megabytes. No body that means something comes near.
+MAX_THINGS: Final = 20_000
 
 
 class BodyRefused(Exception):
@@ -39,11 +41,10 @@ def parse_body(data: bytes, model: type[Model], *, refuse_duplicate_keys: bool =
     `refuse_duplicate_keys` concerns the top level: parsers disagree about which of the two counts, so a gateway in
     front of us may have checked the other one.
     """
+    keys = _top_level_keys(data)
     document = _load(data)
-    if refuse_duplicate_keys:
-        name = _duplicate_top_level_key(data, len(document))
-        if name is not None:
-            raise _fault(f"{_shown(name)}: is given twice; give it once")
+    if refuse_duplicate_keys and len(keys) != len(document):
+        raise _fault(f"{_shown(_first_duplicate(keys))}: is given twice; give it once")
     try:
         return model.model_validate(document)
     except ValidationError as error:
@@ -67,54 +68,51 @@ def _load(data: bytes) -> dict[str, Any]:
     return document
 
 
-# --- duplicate keys -------------------------------------------------------------------------------------------------
+# --- what orjson does not tell --------------------------------------------------------------------------------------
 
 _STRUCTURE: Final = re.compile(rb'["\[\]{}]')
 _COLON: Final = re.compile(rb"[ \t\r\n]*:")
+_REST_OF_STRING: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
 
-def _duplicate_top_level_key(data: bytes, distinct_keys: int) -> str | None:
-    """The first name that stands twice in the outermost object of valid JSON; orjson keeps the last and says nothing.
+def _top_level_keys(data: bytes) -> list[bytes]:
+    """Raw JSON strings before a colon at depth one, repeated ones too: orjson keeps the last and says nothing.
 
-    Names are compared decoded: `"a"` and `"\\u0061"` are one key.
+    Looked for before anything is built, so that a body of too many small things is refused while that is cheap. Of
+    data that is no JSON anything may come out. Long strings and number lists are passed over by C code.
     """
-    keys = list(_top_level_keys(data))
-    if len(keys) == distinct_keys:
-        return None
+    keys: list[bytes] = []
+    depth = position = things = 0
+    while (found := _STRUCTURE.search(data, position)) is not None:
+        position = found.end()
+        character = found.group()
+        if character in b"]}":
+            depth -= 1
+            continue
+        things += 1
+        if things > MAX_THINGS:
+            raise _fault(f"the body holds more than {MAX_THINGS} strings, lists and objects; send fewer")
+        if character != b'"':
+            depth += 1
+            continue
+        string = _REST_OF_STRING.match(data, position)
+        if string is None:
+            break  # it never ends
+        position = string.end()
+        if depth == 1 and _COLON.match(data, position):
+            keys.append(data[found.start() : position])
+    return keys
+
+
+def _first_duplicate(keys: list[bytes]) -> str:
+    """Names are compared decoded: `"a"` and `"\\u0061"` are one key."""
     seen: set[str] = set()
     for raw in keys:
         name = str(orjson.loads(raw))
         if name in seen:
             return name
         seen.add(name)
-    return None
-
-
-def _top_level_keys(data: bytes) -> Iterator[bytes]:
-    """Raw JSON strings before a colon at depth one. Long strings and number lists are passed over by C code."""
-    depth = position = 0
-    while (found := _STRUCTURE.search(data, position)) is not None:
-        position = found.end()
-        character = found.group()
-        if character == b'"':
-            start = found.start()
-            position = _end_of_string(data, position)
-            if depth == 1 and _COLON.match(data, position):
-                yield data[start:position]
-        else:
-            depth += 1 if character in b"[{" else -1
-
-
-def _end_of_string(data: bytes, position: int) -> int:
-    """One past the quote that closes the string whose content begins at `position`."""
-    while True:
-        quote = data.index(b'"', position)
-        content_end = quote
-        while content_end > position and data[content_end - 1] == 0x5C:  # a backslash
-            content_end -= 1
-        if (quote - content_end) % 2 == 0:
-            return quote + 1
-        position = quote + 1
+    raise AssertionError("there are fewer names than keys, so one is repeated")
 
 
 def _shown(name: str) -> str:

@@ -14,6 +14,7 @@ from balancer.app import Balancer, Secrets, SideTaskDied
 from balancer.desired_state_store import StoreRefused
 from balancer.listeners import CannotListen
 from balancer.log_output import write_logs_to_stderr
+from balancer.open_files import allow_many_open_files
 from balancer.settings import COMMAND, BalancerSettings
 from shared.settings_sources import SettingsError, load_settings
 
@@ -36,6 +37,7 @@ def main(arguments: list[str]) -> int:
         settings = load_settings(BalancerSettings, COMMAND, arguments, os.environ)
         write_logs_to_stderr(settings.log_level)
         secrets = Secrets.read(settings)
+        allow_many_open_files()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_serve(settings, secrets))
     except (SettingsError, TokenFileRefused, StoreRefused) as refused:

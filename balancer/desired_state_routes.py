@@ -7,12 +7,12 @@ from typing import Any, Final
 from aiohttp import web
 from pydantic import RootModel, ValidationError
 
-from shared.chat_template_check import compile_fault
 from balancer.desired_state_store import RevisionConflict, StoreUnavailable
 from balancer.json_answers import json_answer
 from balancer.management_services import ManagementServices
 from balancer.request_body import BodyRefused, read_body
 from balancer.validation_sentences import fault_sentences
+from shared.chat_template_check import compile_fault
 from shared.desired_state import BalancerDesiredState
 
 DESIRED_STATE_PATH: Final = "/api/v1/balancer_desired_state"

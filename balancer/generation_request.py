@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from shared.messages_to_agent import ConstraintText
 
+MOST_BYTES_A_CHARACTER = 4  # in UTF-8
+
 
 @dataclass(frozen=True, slots=True)
 class MemberRequest:
@@ -29,3 +31,10 @@ class GenerationRequest:
     constraint: ConstraintText | None = None
     priority: int = 0
     prefix_hashes: tuple[int, ...] = ()
+
+    @property
+    def most_bytes(self) -> int:
+        """An upper bound, cheap to tell, of what the request takes on the way to an agent."""
+        texts = [self.raw_prompt or "", "" if self.constraint is None else self.constraint.text]
+        text_bytes = sum(len(text) * (1 if text.isascii() else MOST_BYTES_A_CHARACTER) for text in texts)
+        return text_bytes + len(self.prompt_token_ids or b"")

@@ -43,6 +43,11 @@ class Link(Protocol):
         """Queue a message; never waits. False: the message itself is too large for any link."""
         ...
 
+    def has_room_for(self, message_bytes: int) -> bool:
+        """Whether work of about this size may be queued now. What clients send never fills the queue: a full one
+        costs the link."""
+        ...
+
     def close(self, code: int, reason: str) -> None:
         """Close the link after what is queued; the loss is reported later, as a fact."""
         ...

@@ -51,9 +51,13 @@ class Performer:
     def _dispatch(self, action: actions.Dispatch) -> None:
         agent = self._tables.agents[action.agent]
         stream = self._tables.streams[action.member]
+        opened = self._tables.open[action.group]
+        if not agent.link.has_room_for(opened.request.most_bytes):
+            # As if the agent had said it: back to its place, and another agent, or this one in a while.
+            self._feed(events.MemberBusy(action.member, action.attempt))
+            return
         identity = agent.link.identity
         stream.begin_attempt(action.attempt, action.agent, identity.name, self._clock())
-        opened = self._tables.open[action.group]
         if not agent.link.send(_generate(opened, stream.index, action)):
             message = "the request is larger than the link to an agent can carry"
             self._feed(

@@ -17,7 +17,8 @@ from shared.identifiers import AgentId, GroupId, MemberId
 from shared.messages_from_agent import TokenItem
 
 DEFAULT_MAX_PENDING_BYTES = 1024 * 1024
-EVENT_OVERHEAD_BYTES = 160  # a token item and its event, as Python objects, besides the text
+EVENT_OVERHEAD_BYTES = 160  # a token item of one token and its event, as Python objects, besides the text
+FURTHER_TOKEN_BYTES = 36  # an id and its place in the tuple
 
 
 class Accepted(NamedTuple):
@@ -144,7 +145,8 @@ class ResponseStream:
         except OverflowError:  # no vocabulary has ids beyond 31 bits
             return PutOutcome.OUT_OF_ORDER
         self.delivered_characters += len(text)
-        size = EVENT_OVERHEAD_BYTES + (len(text) if text.isascii() else 4 * len(text))
+        size = EVENT_OVERHEAD_BYTES + FURTHER_TOKEN_BYTES * (len(ids) - 1)
+        size += len(text) if text.isascii() else 4 * len(text)
         if self._pending_bytes + size > self._max_pending_bytes:
             return PutOutcome.OVER_BOUND
         self._put(Tokens(self.agent_name, item), size, now)

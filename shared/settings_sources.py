@@ -138,6 +138,7 @@ class _Option:
     other_flags: tuple[str, ...]
     is_list: bool
     is_bool: bool
+    is_duration: bool
     required: bool
     help: str
 
@@ -153,6 +154,7 @@ class _Option:
             other_flags=tuple(part.flag for part in info.metadata if isinstance(part, AlsoSpelled)),
             is_list=get_origin(info.annotation) in (list, tuple) and bool(get_args(info.annotation)),
             is_bool=info.annotation is bool,
+            is_duration=is_duration,
             required=info.is_required(),
             help=((info.description or "") + shown).replace("%", "%%"),
         )
@@ -194,6 +196,9 @@ def _take_file(path: Path, options: Sequence[_Option], values: dict[str, Any], o
         option = by_name.get(name.replace("_", "-"))
         if option is None:
             raise SettingsError(f"{path}: there is no setting {name!r}")
+        if option.is_duration and isinstance(value, float):
+            # A bare number is milliseconds everywhere; only defaults, which are ours, are floats and seconds.
+            raise SettingsError(f'{path}: {name}: must be whole milliseconds such as 1500, or text such as "1.5s"')
         values[option.field] = value
         origins[option.field] = f"{path}: {name}"
 

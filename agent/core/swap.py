@@ -8,7 +8,7 @@ that fails brings the old model back. `_decide` is the only place that starts an
 from agent.core import swap_events as facts
 from agent.core.issues import Issues, too_many_slots
 from agent.core.swap_attempts import Attempts
-from agent.core.swap_need import Need, differs_only_in_sampling, same_load, what_is_needed
+from agent.core.swap_need import Need, differs_only_in_sampling, is_in_vain, what_is_needed
 from shared.agent_status import AgentIssue, StateApplicationStatus
 
 MOST_SLOTS = 255  # llama.cpp has 256 sequence ids in one context
@@ -91,7 +91,7 @@ class Swap:
                 actions = self._on_wanted(facts.Wanted(event.revision, event.state))
             case facts.SlotsInUse(count=count):
                 self._slots_in_use = count
-            case facts.Proved() | facts.ProofRefused():
+            case facts.Proved() | facts.ProofRefused() | facts.ProofGivenUp():
                 self._on_proof(event, now)
             case facts.Loaded() | facts.LoadRefused() | facts.LoadGivenUp() | facts.Unloaded():
                 self._on_exchanged(event, now)
@@ -110,14 +110,16 @@ class Swap:
             self._attempts = Attempts()
             self.issues.state_replaced()
         self._wanted = wanted
-        running = self._operation
-        if running is None or running.kind != "exchanging" or running.restoring or self._giving_up:
+        if self._operation is None or self._giving_up:
             return []
-        self._giving_up = not same_load(running.target.state, wanted.state)
-        return [facts.GiveUpLoading()] if self._giving_up else []
+        self._giving_up = is_in_vain(self._operation, wanted.state)
+        return [facts.GiveUp()] if self._giving_up else []
 
-    def _on_proof(self, event: facts.Proved | facts.ProofRefused, now: float) -> None:
+    def _on_proof(self, event: facts.Proved | facts.ProofRefused | facts.ProofGivenUp, now: float) -> None:
         running = self._end_operation("proving")
+        self._giving_up = False
+        if isinstance(event, facts.ProofGivenUp):
+            return
         if isinstance(event, facts.Proved):
             self._proved = (running, event)
             if not running.restoring and self._is_wanted(running.target):

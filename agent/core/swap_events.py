@@ -63,6 +63,11 @@ class ProofRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class ProofGivenUp:
+    """The proof was ended because of `GiveUp`: nothing is known of the state."""
+
+
+@dataclass(frozen=True, slots=True)
 class Loaded:
     """The exchange ended well: the new model serves."""
 
@@ -76,7 +81,7 @@ class LoadRefused:
 
 @dataclass(frozen=True, slots=True)
 class LoadGivenUp:
-    """The load was ended because of `GiveUpLoading`: no model is loaded, and nothing is wrong."""
+    """The load was ended because of `GiveUp`: no model is loaded, and nothing is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +106,7 @@ Event = (
     | SlotsInUse
     | Proved
     | ProofRefused
+    | ProofGivenUp
     | Loaded
     | LoadRefused
     | LoadGivenUp
@@ -114,8 +120,8 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class Prove:
-    """Find out whether the state would work; answered by Proved or ProofRefused. Without `reload` only what needs
-    no weights has to be looked at: the template, the projection."""
+    """Find out whether the state would work; answered by Proved, ProofRefused or ProofGivenUp. Without `reload` only
+    what needs no weights has to be looked at: the template, the projection."""
 
     state: AgentDesiredState
     reload: bool
@@ -138,8 +144,8 @@ class UseSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class GiveUpLoading:
-    """The load that runs is for a state that nobody wants any more. Not answered by itself."""
+class GiveUp:
+    """The proof or load that runs is for a state that nobody wants any more. Not answered by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +155,7 @@ class DropProof:
     proof: Proof
 
 
-Action = Prove | Exchange | UseSettings | GiveUpLoading | DropProof
+Action = Prove | Exchange | UseSettings | GiveUp | DropProof
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from enum import Enum
 from typing import Any
 
+from agent.core.swap_events import Operation
 from shared.desired_state import AgentDesiredState
 
 # A context or the weights depend on these; everything else is read anew by each request.
@@ -38,6 +39,13 @@ def differs_only_in_sampling(one: AgentDesiredState, other: AgentDesiredState) -
         one.chat_template_override == other.chat_template_override
         and one.multimodal_projection == other.multimodal_projection
     )
+
+
+def is_in_vain(running: Operation, wanted: AgentDesiredState) -> bool:
+    """Whether what runs is of no use on the way to `wanted`. A model that is being restored is: it serves meanwhile."""
+    if running.kind == "proving":
+        return running.target.state != wanted
+    return not running.restoring and not same_load(running.target.state, wanted)
 
 
 def _load_parameters(state: AgentDesiredState) -> tuple[Any, ...]:

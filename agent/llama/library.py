@@ -15,6 +15,8 @@ import llama_cpp
 logger = logging.getLogger("agent.llama.cpp")
 
 MAX_REASON_LINES = 5
+_M_MMAP_THRESHOLD = -3  # malloc.h of glibc
+_LARGE_BLOCK_BYTES = 4 * 1024 * 1024  # above anything that a step allocates, below the KV cache of any real model
 _ERROR_LEVEL = 4  # GGML_LOG_LEVEL_ERROR (ggml.h); all below is noise to an operator
 
 
@@ -29,6 +31,19 @@ def initialise_library() -> None:
     """Make llama.cpp ready and quiet. Cheap and idempotent: everything that opens a model calls it."""
     llama_cpp.llama_log_set(_log, ctypes.c_void_p(0))
     llama_cpp.llama_backend_init()
+    _map_large_blocks()
+
+
+def _map_large_blocks() -> None:
+    """Let what a model held go back to the system when it is freed.
+
+    glibc maps a large block on its own, but raises the bound for that up to 32 MiB whenever such a block is freed.
+    Then KV caches come from the arenas, and as each engine is a new thread, with every swap perhaps from another one
+    that keeps the freed 20 MiB. A bound that is set is not raised.
+    """
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):  # other C libraries do not have it, nor the habit
+        libc.mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK_BYTES)
 
 
 def has_fatal_amx() -> bool:

@@ -32,10 +32,19 @@ class LlamaModel:
 
     @classmethod
     def load(
-        cls, path: str, *, gpu_layers: int = 0, on_progress: Progress | None = None, use_mmap: bool = True
+        cls,
+        path: str,
+        *,
+        gpu_layers: int = 0,
+        on_progress: Progress | None = None,
+        use_mmap: bool = True,
+        simulate: bool = False,
     ) -> "LlamaModel":
-        """Load the weights. The header must have been read before: a broken file may abort the process.
+        """Load the weights. The header must have been read before, and where a process would be missed the file must
+        have been tried in another one (`trial_process`): a broken file may abort the process.
 
+        simulate: match the tensors with the architecture, but take no memory for them; contexts can be made of such
+        a model, and nothing can be evaluated.
         Raises ModelCannotBeLoaded with llama.cpp's reason, ModelLoadAborted, or what `on_progress` raised.
         """
         initialise_library()
@@ -44,7 +53,8 @@ class LlamaModel:
         parameters.use_extra_bufts = not has_fatal_amx()
         progress = _ProgressCallback(on_progress)
         parameters.progress_callback = progress.pointer
-        if not use_mmap:
+        parameters.no_alloc = simulate
+        if simulate or not use_mmap:
             parameters.load_mode = llama_cpp.LLAMA_LOAD_MODE_NONE
         with collected_errors() as errors:
             pointer = llama_cpp.llama_model_load_from_file(_as_file_name(path), parameters)

@@ -203,7 +203,8 @@ class VocabularyLease:
 def load_vocabulary(path: str) -> VocabularyLease:
     """Load the vocabulary of a model file and hold the first lease on it.
 
-    The header must have been read before: a broken file may abort the process. Takes 0.1 to 0.5 s; blocks.
+    The header must have been read before, and the file tried in another process (`trial_process`): a broken one may
+    abort the process. Takes 0.1 to 0.5 s; blocks.
     Raises ModelCannotBeLoaded with llama.cpp's reason.
     """
     if "\0" in path:
@@ -215,9 +216,15 @@ def load_vocabulary(path: str) -> VocabularyLease:
         model = llama_cpp.llama_model_load_from_file(path.encode("utf-8", errors="surrogateescape"), parameters)
     if not model:
         raise ModelCannotBeLoaded(f"{path}: {reason(errors)}")
-    vocabulary = llama_cpp.llama_model_get_vocab(model)
-    # Without a tokenizer llama.cpp aborts at the first text.
-    if llama_cpp.llama_vocab_type(vocabulary) == llama_cpp.LLAMA_VOCAB_TYPE_NONE:
+    try:
+        require_tokenizer(model, path)
+    except ModelCannotBeLoaded:
         llama_cpp.llama_model_free(model)
-        raise ModelCannotBeLoaded(f"{path}: this model has no vocabulary")
+        raise
     return LlamaVocabulary(model, path).lease()
+
+
+def require_tokenizer(model: int, path: str) -> None:
+    """Raises ModelCannotBeLoaded when the model has no tokenizer: llama.cpp would abort at the first text."""
+    if llama_cpp.llama_vocab_type(llama_cpp.llama_model_get_vocab(model)) == llama_cpp.LLAMA_VOCAB_TYPE_NONE:
+        raise ModelCannotBeLoaded(f"{path}: this model has no vocabulary")

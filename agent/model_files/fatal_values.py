@@ -1,8 +1,8 @@
 """Header values on which llama.cpp does not fail but aborts, taking the agent's process with it.
 
-Source of each rule: GGML_ASSERT in llama_model_base::load_hparams (llama-model.cpp) as shipped with
-llama-cpp-python 0.3.36. Values that make it throw are left to it: that is an ordinary load failure. The list
-cannot be complete.
+Source of each rule: GGML_ASSERT in llama_model_base::load_hparams (llama-model.cpp) and in the norms (ggml-cpu/ops.cpp)
+as shipped with llama-cpp-python 0.3.36. Values that make it throw are left to it: that is an ordinary load failure. The
+list cannot be complete; what gets past it meets the trial in another process (agent/llama/trial.py).
 """
 
 from agent.model_files.errors import ModelFileMalformed
@@ -30,6 +30,10 @@ def refuse_fatal_values(path: str, metadata: Metadata) -> None:
     scaling = metadata.text(f"{architecture}.rope.scaling.type")
     if scaling is not None and scaling not in ROPE_SCALING_TYPES:
         raise ModelFileMalformed(path, f"names the unknown position scaling {scaling[:40]!r}")
+    for key in ("layer_norm_rms_epsilon", "layer_norm_epsilon"):
+        epsilon = metadata.values.get(f"{architecture}.attention.{key}")
+        if isinstance(epsilon, float) and not epsilon >= 0.0:
+            raise ModelFileMalformed(path, f"its {key.replace('_', ' ')} is {epsilon}")
     if metadata.types.get(f"{architecture}.expert_used_count") == "array":
         used = 1  # one number per layer: not read
     else:

@@ -40,6 +40,9 @@ class BusyAgent:
         self.sent.append(message)
         return True
 
+    def has_room_for(self, message_bytes: int) -> bool:
+        return True
+
     def close(self, code: int, reason: str) -> None:
         pass
 

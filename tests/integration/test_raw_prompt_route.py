@@ -324,7 +324,8 @@ async def test_a_fleet_for_embeddings_answers_501_but_a_bad_body_is_400(service:
         (b'{"raw_prompt": "x", "max_tokens": 1, "max_tokens": 2}', "max_tokens: is given twice"),
         (b'{"raw_prompt": "x", "max_tokens": 1, "temperature": 1}', "temperature: is not a known field"),
         (b'{"raw_prompt": "\\ud800", "max_tokens": 1}', "the body is not valid JSON"),
-        (b"[" * 100_000, "the body is not valid JSON"),
+        (b"[" * 5_000, "the body is not valid JSON"),
+        (b"[" * 100_000, "the body holds more than 20000 strings, lists and objects"),
         (b"", "the body is empty"),
     ],
 )

@@ -29,7 +29,7 @@ from tests.support.fleet_process import FleetProcess
 from tests.support.native_stream import RAW_PROMPT_PATH, Generated, NativeStream
 from tests.support.raw_http import RawConnection
 
-DEADLINE_SECONDS = 60.0
+DEADLINE_SECONDS = 90.0
 HTTP_SECONDS = 20.0
 STATE_PATH = "/api/v1/balancer_desired_state"
 
@@ -71,13 +71,18 @@ class RunningFleet:
     # Operating it
 
     def add_agent(self, *flags: str, slots: int, name: str | None = None) -> FleetProcess:
-        """Start one more agent; it joins when it is up."""
+        """Start one more agent; it joins when it is up.
+
+        One thread unless `flags` say otherwise: llama.cpp's threads wait for each other hundreds of times a step,
+        which on a machine that others use takes a scheduler's slice each.
+        """
+        if "--threads" not in flags:
+            flags = ("--threads", "1", *flags)
         number = next(self._numbers)
         agent = FleetProcess(
             self.folder / f"agent-{number}.log",
             *("agent", "--management-addr", str(self.management), "--slots", str(slots)),
-            *("--name", name or f"agent-{number}"),
-            *flags,
+            *("--name", name or f"agent-{number}", *flags),
         )
         self.agents.append(agent)
         return agent
@@ -149,7 +154,7 @@ class RunningFleet:
     @asynccontextmanager
     async def client(self, prompt: str, max_tokens: int) -> AsyncIterator[NativeStream]:
         """A client that has sent its request; its connection is closed at the end."""
-        async with RawConnection.to(self.inference) as connection:
+        async with RawConnection.to(self.inference, deadline_seconds=DEADLINE_SECONDS) as connection:
             await connection.post(RAW_PROMPT_PATH, {"raw_prompt": prompt, "max_tokens": max_tokens})
             yield NativeStream(connection)
 

@@ -95,7 +95,7 @@ class ScriptedRuntime:
         self.may_load.set()
         self.may_decode.set()
 
-    def prove(self, state: AgentDesiredState, *, reload: bool) -> Proved | Problem:
+    def prove(self, state: AgentDesiredState, keep_loading: KeepLoading, *, reload: bool) -> Proved | Problem:
         path = model_path_of(state)
         if path in self.missing:
             issue = AgentIssue(kind=IssueKind.MODEL_FILE_DOES_NOT_EXIST, model_path=path, detail="no such file")

@@ -99,7 +99,8 @@ class Faults:
         agent = self._fleet.agents.pop()
         agent.send(signal.SIGTERM)
         status = await asyncio.to_thread(agent.wait_exit)
-        assert status == 0, (status, agent.log[-3000:])
+        # Python itself may not have come to our handler of signals yet; then it has not said a word either.
+        assert status == 0 or (status == -signal.SIGTERM and not agent.log), (status, agent.log[-3000:])
         self._start_agent(RESTLESS)
 
     async def _kill_agent(self) -> None:

@@ -70,6 +70,7 @@ class RecordingLink:
         self.identity = LinkIdentity(AgentId(agent_id), f"name of {agent_id}", "0.1.0", "127.0.0.1")
         self.last_heard_at = clock() if clock else 0.0
         self.fits: Iterator[bool] = repeat(True)  # whether each next message is small enough
+        self.has_room = True
         self.sent: list[MessageToAgent] = []
         self.closed: tuple[int, str] | None = None
 
@@ -78,6 +79,9 @@ class RecordingLink:
         if fits:
             self.sent.append(message)
         return fits
+
+    def has_room_for(self, message_bytes: int) -> bool:
+        return self.has_room
 
     def close(self, code: int, reason: str) -> None:
         self.closed = (code, reason)

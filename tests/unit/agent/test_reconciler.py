@@ -31,6 +31,8 @@ class FakeRuntime:
     models: list[FakeModel] = field(default_factory=list)
     proofs: list[AgentDesiredState] = field(default_factory=list)
     dropped: list[Proof] = field(default_factory=list)
+    may_prove: threading.Event = field(default_factory=threading.Event)
+    is_proving: threading.Event = field(default_factory=threading.Event)
     may_load: threading.Event = field(default_factory=threading.Event)
     is_loading: threading.Event = field(default_factory=threading.Event)
     refuse: AgentDesiredState | None = None
@@ -38,12 +40,17 @@ class FakeRuntime:
     most_alive: int = 0
 
     def __post_init__(self) -> None:
+        self.may_prove.set()
         self.may_load.set()
 
-    def prove(self, state: AgentDesiredState, *, reload: bool) -> Proved | Problem:
+    def prove(self, state: AgentDesiredState, keep_loading: KeepLoading, *, reload: bool) -> Proved | Problem:
         if self.error is not None:
             raise self.error
         self.proofs.append(state)
+        self.is_proving.set()
+        while not self.may_prove.wait(0.005):
+            if not keep_loading():
+                raise LoadGivenUpError
         return Proved(f"proof of {state.model}")
 
     def load(self, state: AgentDesiredState, proof: Proof, keep_loading: KeepLoading) -> LoadedModel | Problem:
@@ -169,6 +176,43 @@ async def test_a_load_that_nobody_wants_any_more_is_given_up(bench: Bench) -> No
     await bench.until(lambda: len(bench.runtime.proofs) == 2)
     bench.runtime.may_load.set()
     await bench.until(lambda: bench.reconciler.swap.applied_revision == 2)
+    assert len(bench.runtime.models) == 1
+
+
+async def test_a_proof_that_nobody_waits_for_any_more_is_given_up(bench: Bench) -> None:
+    bench.runtime.may_prove.clear()
+    bench.want(1, A)
+    await asyncio.to_thread(bench.runtime.is_proving.wait, DEADLINE_SECONDS)
+    bench.runtime.is_proving.clear()
+    bench.want(2, B)
+    assert await asyncio.to_thread(bench.runtime.is_proving.wait, DEADLINE_SECONDS)
+    assert bench.runtime.proofs == [A, B]
+    bench.runtime.may_prove.set()
+    await bench.until(lambda: bench.reconciler.swap.applied_revision == 2)
+    assert not bench.reconciler.swap.issues.current()
+
+
+async def test_leaving_gives_a_proof_up_and_starts_nothing_more(bench: Bench) -> None:
+    old = await bench.serve(1, A)
+    bench.runtime.may_prove.clear()
+    bench.runtime.is_proving.clear()
+    bench.want(2, B)
+    await asyncio.to_thread(bench.runtime.is_proving.wait, DEADLINE_SECONDS)
+    bench.reconciler.leave()
+    await bench.reconciler.close()
+    assert bench.runtime.proofs == [A, B]
+    assert old.is_closed
+
+
+async def test_leaving_while_a_proved_model_waits_for_slots_frees_its_proof(bench: Bench) -> None:
+    await bench.serve(1, A)
+    bench.reconciler.slots_in_use(1)
+    bench.want(2, B)
+    await bench.until(lambda: bench.reconciler.swap.phase == "draining")
+    bench.reconciler.leave()
+    bench.reconciler.slots_in_use(0)
+    await bench.reconciler.close()
+    assert len(bench.runtime.dropped) == 1
     assert len(bench.runtime.models) == 1
 
 

@@ -42,7 +42,7 @@ class Driver:
                     self.settings.append(used)
                 case facts.DropProof(proof=proof):
                     self.open_proofs.remove(proof)
-                case facts.GiveUpLoading():
+                case facts.GiveUp():
                     self.given_up += 1
                 case facts.Exchange():
                     assert self.slots_in_use == 0, "a model was exchanged under a running request"
@@ -78,6 +78,11 @@ class Driver:
         assert isinstance(self.order(), facts.Prove)
         self.orders.clear()
         self.feed(facts.ProofRefused(facts.Problem((issue,), may_pass)))
+
+    def give_up_proof(self) -> None:
+        assert isinstance(self.order(), facts.Prove)
+        self.orders.clear()
+        self.feed(facts.ProofGivenUp())
 
     def load(self) -> None:
         order = self.order()
@@ -245,6 +250,51 @@ def test_of_several_quick_states_only_the_last_is_loaded(driver: Driver) -> None
     driver.prove()
     driver.load()
     driver.assert_applied(3, C)
+
+
+def test_a_proof_that_nobody_waits_for_is_given_up_once_and_the_next_begins(driver: Driver) -> None:
+    driver.serve(1, A)
+    driver.want(2, B)
+    driver.want(3, C)
+    driver.want(4, C)
+    assert driver.given_up == 1
+    driver.give_up_proof()
+    assert driver.order() == facts.Prove(C, reload=True)
+    driver.prove()
+    driver.load()
+    driver.assert_applied(4, C)
+    assert driver.kinds() == []
+
+
+def test_a_proof_given_up_for_a_state_that_is_wanted_again_is_made_anew(driver: Driver) -> None:
+    driver.want(1, A)
+    driver.want(2, B)
+    driver.want(3, A)
+    driver.give_up_proof()
+    assert driver.order() == facts.Prove(A, reload=True)
+    driver.want(4, B)
+    assert driver.given_up == 2
+
+
+def test_a_proof_of_the_model_that_comes_back_is_given_up_for_a_new_state(driver: Driver) -> None:
+    driver.serve(1, A)
+    driver.want(2, B)
+    driver.prove()
+    driver.refuse_load()
+    assert driver.order() == facts.Prove(A, reload=True)
+    driver.want(3, C)
+    assert driver.given_up == 1
+    driver.give_up_proof()
+    assert driver.order() == facts.Prove(C, reload=True)
+
+
+def test_the_same_state_of_a_later_revision_gives_no_proof_up(driver: Driver) -> None:
+    driver.want(1, A)
+    driver.want(2, A)
+    assert driver.given_up == 0
+    driver.prove()
+    driver.load()
+    driver.assert_applied(2, A)
 
 
 def test_going_back_to_the_serving_state_while_it_drains_opens_the_agent_again(driver: Driver) -> None:
@@ -510,7 +560,12 @@ def test_whatever_happens_the_last_state_is_applied_once_everything_works(
             driver.in_use(0)
             driver.feed(facts.ModelLost(BROKEN))
         elif isinstance(order, facts.Prove):
-            driver.prove() if what < 9 else driver.refuse_proof(may_pass=which > 2)
+            if what < 8:
+                driver.prove()
+            elif what == 8 and driver.given_up:
+                driver.give_up_proof()
+            else:
+                driver.refuse_proof(may_pass=which > 2)
         elif isinstance(order, facts.Exchange):
             if order.proof is None or what < 8:
                 driver.load()

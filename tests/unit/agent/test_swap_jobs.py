@@ -15,7 +15,7 @@ A = state("/a.gguf")
 
 def test_a_good_state_is_proved_and_loaded_after_the_old_model_is_closed() -> None:
     runtime, old = FakeRuntime(), FakeModel()
-    assert isinstance(prove(runtime, A, reload=True).event, facts.Proved)
+    assert isinstance(prove(runtime, A, threading.Event(), reload=True).event, facts.Proved)
     result = exchange(runtime, old, A, "proof", threading.Event())
     assert result.event == facts.Loaded()
     assert result.model is runtime.models[0]
@@ -28,7 +28,7 @@ def test_a_refusal_is_a_fact() -> None:
 
 
 def test_an_exception_is_a_refusal_that_may_pass() -> None:
-    event = prove(FakeRuntime(error=OSError("secret detail")), A, reload=True).event
+    event = prove(FakeRuntime(error=OSError("secret detail")), A, threading.Event(), reload=True).event
     assert isinstance(event, facts.ProofRefused)
     assert event.problem.may_pass
     assert "secret" not in event.problem.issues[0].detail
@@ -44,6 +44,20 @@ def test_a_load_given_up_before_it_began_drops_its_proof() -> None:
     assert exchange(runtime, None, A, "proof", give_up).event == facts.LoadGivenUp()
     assert runtime.dropped == ["proof"]
     assert runtime.models == []
+
+
+def test_a_proof_given_up_before_it_began_or_on_the_way_says_nothing_of_the_state() -> None:
+    runtime, give_up = FakeRuntime(), threading.Event()
+    runtime.may_prove.clear()
+    results: list[facts.Event] = []
+    thread = threading.Thread(target=lambda: results.append(prove(runtime, A, give_up, reload=True).event))
+    thread.start()
+    assert runtime.is_proving.wait(5.0)
+    give_up.set()
+    thread.join(5.0)
+    results.append(prove(runtime, A, give_up, reload=True).event)
+    assert results == [facts.ProofGivenUp(), facts.ProofGivenUp()]
+    assert runtime.proofs == [A]
 
 
 def test_a_load_given_up_on_the_way_ends() -> None:

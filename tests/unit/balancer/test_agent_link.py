@@ -79,6 +79,16 @@ def test_a_message_that_no_link_can_carry_is_reported_and_hurts_nothing() -> Non
     assert (bench.drops, bench.link.queued_bytes) == (0, 0)
 
 
+@pytest.mark.parametrize(("queued", "work_bytes", "has_room"), [(0, 5000, True), (1, 35, True), (1, 36, False)])
+def test_work_fills_three_quarters_of_the_bound_and_an_idle_link_takes_any(
+    queued: int, work_bytes: int, has_room: bool
+) -> None:
+    bench = Bench()
+    for _ in range(queued):
+        bench.link.send(MESSAGE)
+    assert bench.link.has_room_for(work_bytes) is has_room
+
+
 async def test_nothing_is_queued_after_the_close() -> None:
     bench = Bench()
     bench.link.close(1001, "first reason")

@@ -33,6 +33,12 @@ async def test_the_reader_gets_everything_that_is_there_in_order() -> None:
     ]
 
 
+def test_many_ids_without_text_count_against_the_bound() -> None:
+    stream = stream_on_agent(max_pending_bytes=10_000)
+    assert stream.put_item(item(0, "", tuple(range(200))), 0.0) is PutOutcome.FIRST
+    assert stream.put_item(item(200, "", tuple(range(200))), 0.0) is PutOutcome.OVER_BOUND
+
+
 async def test_a_waiting_reader_is_woken_by_the_first_event() -> None:
     stream = stream_on_agent()
     reader = asyncio.create_task(stream.wait_events())

@@ -8,7 +8,7 @@ import pytest
 from balancer.agent_questions import AgentDidNotAnswer, AgentGone, AgentUnknown
 from balancer.response_stream import Ended
 from shared.desired_state import DEFAULT_DESIRED_STATE
-from shared.failures import FailureKind
+from shared.failures import Failure, FailureKind
 from shared.generation import Channel, FinishReason, Usage
 from shared.messages_from_agent import (
     ChatTemplateOverride,
@@ -83,6 +83,23 @@ class TestARequest:
         drive.board.open_group(request(request_id="next"))
         assert link.work.request_id == "next"
 
+    def test_a_full_link_gets_no_work_which_waits_in_its_place_for_room_or_another_agent(
+        self, drive: SwitchboardDriver
+    ) -> None:
+        link = drive.join()
+        link.has_room = False
+        first = drive.board.open_group(request(request_id="first"))
+        drive.board.open_group(request(request_id="second"))
+        assert link.sent_of(Generate) == []
+        assert drive.board.requests_buffered == 2
+        other = drive.join("b")
+        assert other.work.request_id == "first"
+        link.has_room = True
+        drive.wait(1.0)
+        assert link.work.request_id == "second"
+        drive.end(other, other.work)
+        assert texts(first.streams[0]) == ["stop"]
+
     def test_a_fact_that_comes_up_while_others_are_acted_on_waits_for_its_turn(self, drive: SwitchboardDriver) -> None:
         link = drive.join(slots=2)
         link.fits = iter([False, True, True])
@@ -119,6 +136,19 @@ class TestItems:
         drive.token(link, link.work, 3)
         assert texts(opened.streams[0]) == [f"failed: {FailureKind.INTERNAL}"]
         assert link.cancelled == [link.work.member]
+
+    def test_what_an_agent_cannot_know_does_not_cut_the_answer(self, drive: SwitchboardDriver) -> None:
+        link = drive.join()
+        slow = Failure(FailureKind.SLOW_CONSUMER, "says the agent")
+        ended, refused = drive.board.open_group(request()), drive.board.open_group(request())
+        work = link.work
+        drive.board.agent_message(link, TokenFrame((), (MemberEnd(work.member, work.attempt, None, Usage(), slow),)))
+        work = link.work
+        drive.board.agent_message(
+            link, Refused(member=work.member, attempt=work.attempt, kind=slow.kind, message=slow.message)
+        )
+        for opened in (ended, refused):
+            assert texts(opened.streams[0]) == [f"failed: {FailureKind.INTERNAL}"]
 
     def test_refused_ends_it_with_the_agents_word(self, drive: SwitchboardDriver) -> None:
         link = drive.join()

@@ -52,6 +52,14 @@ def test_the_file_may_be_named_by_a_variable_and_spell_its_keys_with_underscores
     assert (found.drain_timeout_seconds, found.peers, found.loud) == (0.25, [Address("a", 1)], True)
 
 
+@pytest.mark.parametrize("value", ["1.5", "nan", "-inf"])
+def test_a_duration_in_the_file_is_no_fraction_that_could_be_read_as_seconds(tmp_path: Path, value: str) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(f"slots = 1\ndrain-timeout = {value}\n", encoding="utf-8")
+    with pytest.raises(SettingsError, match="drain-timeout: must be whole milliseconds"):
+        load("--config", str(file))
+
+
 def test_lists_repeat_as_flags_and_take_commas_in_a_variable() -> None:
     peers = [Address("a", 1), Address("::1", 2)]
     assert load("--slots", "1", "--peers", "a:1", "--peers", "[::1]:2").peers == peers

@@ -233,3 +233,10 @@ def test_our_own_messages_over_the_limit_are_refused_before_they_are_sent() -> N
     with pytest.raises(WireError) as caught:
         wire.encode_from_agent(ModelMetadata(query=1, metadata={"a": "x" * (wire.MAX_MESSAGE_BYTES + 1)}))
     assert caught.value.close_code == 1009
+
+
+@pytest.mark.parametrize("field", ["desired_slots_total", "slots_total", "slots_processing"])
+def test_slots_are_few_enough_to_be_summed_over_a_fleet(field: str) -> None:
+    greeting = wire.encode_hello(HELLO.model_copy(update={"status": STATUS.model_copy(update={field: 2**31})}))
+    with pytest.raises(WireError, match=f"status.{field}"):
+        wire.decode_hello(greeting)

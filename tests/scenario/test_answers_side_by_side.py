@@ -1,0 +1,77 @@
+"""Case C23: more clients than slots, some of whom leave, and everybody gets the answer to his own prompt."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterator
+from random import Random
+
+import pytest
+
+from tests.support.native_stream import Generated
+from tests.support.running_fleet import RunningFleet, running_fleet
+from tests.support.tiny_model import demo_model_path, tiny_model_path
+
+SLOTS = 4
+CLIENTS = 8
+ROUNDS = 3
+ANSWER_TOKENS = 24
+WORDS = ("apple", "river", "seven", "green", "house", "music", "paper", "tiger")
+
+pytestmark = pytest.mark.model
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
+    with running_fleet(tmp_path_factory.mktemp("fleet"), "--buffered-request-timeout", "120s") as fleet:
+        fleet.add_agent(slots=SLOTS)
+        yield fleet
+
+
+@pytest.fixture
+async def idle_fleet(fleet: RunningFleet) -> AsyncIterator[RunningFleet]:
+    """Idle before and after; every round of a test also ends with no slot taken."""
+    yield fleet
+    await fleet.wait_idle()
+
+
+async def ask_and_leave(fleet: RunningFleet, prompt: str, pieces: int) -> None:
+    """Leave after a few lines, or before the first."""
+    async with fleet.client(prompt, ANSWER_TOKENS) as client:
+        await client.read_head()
+        await client.read_pieces(pieces)
+
+
+async def rounds(fleet: RunningFleet, prompts: list[str], random: Random) -> AsyncIterator[dict[str, Generated]]:
+    """In each round all ask at once, in another order; the first one leaves."""
+    for _ in range(ROUNDS):
+        leaving, *staying = random.sample(prompts, len(prompts))
+        async with asyncio.TaskGroup() as clients:
+            asked = {one: clients.create_task(fleet.ask(one, ANSWER_TOKENS), name=one) for one in staying}
+            clients.create_task(ask_and_leave(fleet, leaving, random.randrange(3)), name="leaves")
+            asyncio.get_running_loop().call_soon(fleet.gauges)  # somebody looks at the numbers meanwhile
+        yield {prompt: task.result() for prompt, task in asked.items()}
+        await fleet.wait_idle()
+
+
+async def test_each_of_many_answers_is_the_one_that_its_prompt_has_alone(idle_fleet: RunningFleet) -> None:
+    """On the F32 model with an F32 cache, where what shares a batch moves the logits by less than 1e-3."""
+    path = tiny_model_path(idle_fleet.folder)
+    idle_fleet.serve(path, context_size=1024, k_cache_dtype="F32", v_cache_dtype="F32")
+    prompts = [f"{word} {number * 7} and then some" for number, word in enumerate(WORDS)]
+    alone = {prompt: await idle_fleet.ask(prompt, ANSWER_TOKENS) for prompt in prompts}
+    assert len({one.text for one in alone.values()}) == CLIENTS, "these prompts cannot tell answers apart"
+    async for answers in rounds(idle_fleet, prompts, Random(1)):
+        for prompt, answer in answers.items():
+            assert answer.pieces == alone[prompt].pieces
+            assert answer.usage["content_tokens"] == alone[prompt].usage["content_tokens"]
+
+
+async def test_no_clients_words_get_into_anothers_answer(idle_fleet: RunningFleet) -> None:
+    """On the real model each prompt counts in a hundred of its own, and the answer goes on counting."""
+    idle_fleet.serve(demo_model_path(), context_size=2048)
+    prompts = [", ".join(f"{hundred}0{one}" for one in range(1, 7)) + "," for hundred in range(1, CLIENTS + 1)]
+    async for answers in rounds(idle_fleet, prompts, Random(2)):
+        for prompt, answer in answers.items():
+            hundred = prompt[0]
+            assert answer.text.startswith(f" {hundred}07,")
+            assert {number[0] for number in re.findall(r"\d{3}", answer.text)} == {hundred}
