@@ -113,7 +113,14 @@ class LlamaRuntime:
         keep_loading: KeepLoading,
     ) -> LlamaLoadedModel:
         parameters = state.inference_parameters
-        model = LlamaModel.load(resolved.path, gpu_layers=parameters.n_gpu_layers, on_progress=lambda _: keep_loading())
+        # Not mapped: a file that is truncated or rewritten in place (`cp`, `rsync --inplace`) would end the process with
+        # SIGBUS at the next decode, or change the weights under running requests.
+        model = LlamaModel.load(
+            resolved.path,
+            gpu_layers=parameters.n_gpu_layers,
+            on_progress=lambda _: keep_loading(),
+            use_mmap=False,
+        )
         try:
             context = LlamaContext(
                 model,

@@ -84,7 +84,7 @@ class Fleet:
             agents = fetch_json(f"{self.management}/api/v1/agents")["agents"]
         except urllib.error.HTTPError:
             return False
-        if ready["wanted_revision"] != ready["serving_revision"]:
+        if ready["serving_revisions"] != [ready["wanted_revision"]]:
             return False
         return bool(sum(agent["slots_total"] for agent in agents) == slots * len(self.agents))
 

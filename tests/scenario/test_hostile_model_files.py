@@ -3,6 +3,7 @@
 import asyncio
 import collections
 import contextlib
+import os
 import subprocess
 import sys
 import threading
@@ -111,6 +112,20 @@ async def test_an_agent_serves_on_while_such_a_file_is_wanted(good: Path, tmp_pa
         assert (await agent.wait_end(2)).failure is None
         assert process.returncode is None, "the agent ended"
         assert len(balancer.connections) == 1
+
+
+async def test_an_agent_serves_on_when_its_file_is_truncated_in_place(good: Path, tmp_path: Path) -> None:
+    """Guards against mapped weights: the next decode would end the process with SIGBUS."""
+    path = tmp_path / "model.gguf"
+    path.write_bytes(good.read_bytes())
+    async with ScriptedBalancer() as balancer, agent_process(balancer) as process:
+        agent = await balancer.wait_connection()
+        await agent.set_state(1, small(path))
+        await agent.wait_status(lambda status: status.applied_revision == 1 and status.accepting)
+        os.truncate(path, 1000)
+        await agent.send(generate(1, "tell me", 50))
+        assert (await agent.wait_end(1)).failure is None
+        assert process.returncode is None, "the agent ended"
 
 
 @contextlib.asynccontextmanager
