@@ -66,6 +66,7 @@ class Dialler:
         self._events = events
         self._link: BalancerLink | None = None
         self._same_as: str | None = None  # a balancer that has been reached through another address too
+        self._trouble: str | None = None  # what was logged last, until a link is up
         self._closing = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -96,7 +97,7 @@ class Dialler:
             return OTHER_VERSION_RETRY_SECONDS
         except (LinkLost, *LINK_FAILURES, TimeoutError) as error:
             if not self._closing.is_set():
-                logger.warning("balancer %s: %s", self.address, _sentence(error))
+                self._note_trouble(_sentence(error))
         return None
 
     async def _connect_and_serve(self, backoff: "Backoff") -> None:
@@ -122,6 +123,7 @@ class Dialler:
     async def _serve(self, link: BalancerLink, welcome: Welcome) -> None:
         number = self._links.join(link)
         self._link = link
+        self._trouble = None
         logger.info("balancer %s: link %d is up", self.address, number)
         try:
             self._events.link_up(number, welcome)
@@ -130,6 +132,12 @@ class Dialler:
             self._link = None
             self._links.leave(number)
             self._events.link_down(number)
+
+    def _note_trouble(self, sentence: str) -> None:
+        """One line per kind of trouble and outage, not one per try."""
+        if sentence != self._trouble:
+            logger.warning("balancer %s: %s; trying again until it answers", self.address, sentence)
+        self._trouble = sentence
 
     def _note_version_problem(self, problem: str | None) -> None:
         if self._links.note_version_problem(str(self.address), problem):
@@ -169,4 +177,6 @@ def _sentence(error: Exception) -> str:
         return f"it answered HTTP {error.status} instead of opening the link"
     if isinstance(error, TimeoutError):
         return f"no answer within {GREETING_TIMEOUT_SECONDS:.0f} s"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"cannot connect ({error.os_error.strerror or type(error.os_error).__name__})"
     return str(error) or type(error).__name__

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent import dialler
+from agent import balancer_link, dialler
 from agent.llama_loaded_model import EngineOutlet
 from shared import wire
 from shared.agent_status import IssueKind, StateApplicationStatus
@@ -200,6 +200,28 @@ async def test_a_balancer_that_is_started_again_gets_its_agent_back(balancer: Sc
     await balancer.stop()
     await balancer.start()
     await balancer.wait_connection(2)
+
+
+async def test_a_balancer_that_is_away_is_one_line_in_the_log_however_often_it_is_dialled(
+    balancer: ScriptedBalancer, agent: Running, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await balancer.wait_connection()
+    dials = 0
+    open_connection = balancer_link.open_connection
+
+    async def counted(*arguments: Any) -> Any:
+        nonlocal dials
+        dials += 1
+        return await open_connection(*arguments)
+
+    monkeypatch.setattr("agent.dialler.open_connection", counted)
+    await balancer.stop()
+    async with asyncio.timeout(20.0):
+        while dials < 3 or "cannot connect (" not in caplog.text:
+            await asyncio.sleep(0.01)
+    await balancer.start()
+    await balancer.wait_connection(2)
+    assert caplog.text.count("cannot connect (") == 1
 
 
 async def test_a_balancer_that_goes_silent_is_lost_after_two_heartbeats() -> None:

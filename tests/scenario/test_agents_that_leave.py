@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.fleet_process import FleetProcess
-from tests.support.running_fleet import RunningFleet, desired_state, running_fleet
+from tests.support.running_fleet import COUNTING, RunningFleet, desired_state, running_fleet
 from tests.support.tiny_model import demo_model_path
 
 LONG_PROMPT = "All work and no play makes Jack a dull boy. " * 50  # 550 tokens: a second of reading and more
@@ -34,7 +34,7 @@ def victim(fleet: RunningFleet) -> FleetProcess:
 async def test_an_agent_that_is_told_to_end_finishes_its_answers_and_the_next_runs_elsewhere(
     fleet: RunningFleet, victim: FleetProcess
 ) -> None:
-    async with fleet.client("1, 2, 3, 4,", 150) as running:
+    async with fleet.client(COUNTING, 150) as running:
         await running.read_pieces(1)
         victim.send(signal.SIGTERM)
         await asyncio.to_thread(fleet.wait_agents, lambda agent: bool(agent["draining"]))
@@ -51,7 +51,7 @@ async def test_an_agent_that_is_told_to_end_finishes_its_answers_and_the_next_ru
 async def test_of_a_killed_agents_requests_those_without_a_token_run_elsewhere_and_the_others_are_502(
     fleet: RunningFleet, victim: FleetProcess
 ) -> None:
-    async with fleet.client("Once upon a time", 2000) as running:
+    async with fleet.client(COUNTING, 2000) as running:
         await running.read_pieces(2)
         async with fleet.client(LONG_PROMPT, 4) as reading:
             request_id = (await reading.read_head()).headers["x-request-id"]

@@ -42,13 +42,14 @@ async def ask_and_leave(fleet: RunningFleet, prompt: str, pieces: int) -> None:
 
 
 async def rounds(fleet: RunningFleet, prompts: list[str], random: Random) -> AsyncIterator[dict[str, Generated]]:
-    """In each round all ask at once, in another order; the first one leaves."""
+    """In each round all ask at once, in another order; the first one leaves, and an operator asks for metadata."""
+    metadata = f"/api/v1/agent/{fleet.agent()['id']}/model_metadata"
     for _ in range(ROUNDS):
         leaving, *staying = random.sample(prompts, len(prompts))
         async with asyncio.TaskGroup() as clients:
             asked = {one: clients.create_task(fleet.ask(one, ANSWER_TOKENS), name=one) for one in staying}
             clients.create_task(ask_and_leave(fleet, leaving, random.randrange(3)), name="leaves")
-            asyncio.get_running_loop().call_soon(fleet.gauges)  # somebody looks at the numbers meanwhile
+            clients.create_task(asyncio.to_thread(fleet.get, metadata), name="asks for the metadata")
         yield {prompt: task.result() for prompt, task in asked.items()}
         await fleet.wait_idle()
 

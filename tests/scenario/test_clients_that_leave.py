@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.native_stream import NativeStream
 from tests.support.raw_http import AnswerBroken
-from tests.support.running_fleet import RunningFleet, running_fleet
+from tests.support.running_fleet import COUNTING, RunningFleet, running_fleet
 from tests.support.tiny_model import demo_model_path
 
 LONG_PROMPT = "All work and no play makes Jack a dull boy. " * 500  # 5,500 tokens: many seconds of reading
@@ -57,7 +57,7 @@ def content_tokens(story_line: str) -> int:
 
 @pytest.mark.parametrize("how", LEAVES)
 async def test_a_client_that_leaves_while_it_is_answered_frees_the_slot(idle_fleet: RunningFleet, how: str) -> None:
-    async with idle_fleet.client("Once upon a time", 2000) as client:
+    async with idle_fleet.client(COUNTING, 2000) as client:
         request_id = (await client.read_head()).headers["x-request-id"]
         await client.read_pieces(3)
         await leave(client, how)
@@ -68,7 +68,7 @@ async def test_a_client_that_leaves_while_it_is_answered_frees_the_slot(idle_fle
 
 @pytest.mark.parametrize("how", ["close", "half_close"])
 async def test_a_client_that_leaves_while_it_waits_leaves_its_place(idle_fleet: RunningFleet, how: str) -> None:
-    async with idle_fleet.client("Long ago, in a land far away", 2000) as holder:
+    async with idle_fleet.client(f"0, {COUNTING}", 2000) as holder:
         await holder.read_pieces(1)
         async with idle_fleet.client("waiting", 5) as waiting:
             request_id = (await waiting.read_head()).headers["x-request-id"]

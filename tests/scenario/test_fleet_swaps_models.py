@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.running_fleet import Json, RunningFleet, desired_state, running_fleet
+from tests.support.running_fleet import COUNTING, Json, RunningFleet, desired_state, running_fleet
 from tests.support.tiny_model import CHAT_TEMPLATE, TinyModel, demo_model_path, tiny_model_path
 
-PROMPT = "1, 2, 3, 4, 5, 6, 7, 8,"
 MIBIBYTE = 1 << 20
 LOADED = "prompts are read in chunks of"  # the agent's log says so once a load
 
@@ -52,8 +51,8 @@ async def test_a_stream_ends_on_the_old_model_and_the_next_request_runs_on_the_n
     idle_fleet: RunningFleet, tiny: Path
 ) -> None:
     fleet = idle_fleet
-    undisturbed = await fleet.ask(PROMPT, 150)
-    async with fleet.client(PROMPT, 150) as running:
+    undisturbed = await fleet.ask(COUNTING, 150)
+    async with fleet.client(COUNTING, 150) as running:
         await running.read_pieces(1)
         revision = await asyncio.to_thread(fleet.put, desired_state(tiny))
         # While the new model's file is looked at, the old one takes requests; from then on they wait.
@@ -71,12 +70,12 @@ async def test_only_the_last_of_several_states_is_loaded(idle_fleet: RunningFlee
     """A running request keeps the first change from happening; by then it is not wanted any more."""
     fleet = idle_fleet
     before = loads(fleet)
-    async with fleet.client(PROMPT, 900) as running:
+    async with fleet.client(COUNTING, 900) as running:
         await running.read_pieces(1)
         for document in (desired_state(tiny), desired_state(demo_model_path(), n_batch=64), desired_state(tiny)):
             await asyncio.to_thread(fleet.put, document)
         agent = asyncio.create_task(serve(fleet, desired_state(demo_model_path())))
-        async with fleet.client(PROMPT, 4) as following:
+        async with fleet.client(COUNTING, 4) as following:
             assert (await following.read_all()).text == " 9, "
         await running.read_pieces(1)  # it was not touched by all this
     assert (await agent)["model_path"] == str(demo_model_path())
@@ -108,7 +107,7 @@ async def test_a_missing_file_is_an_issue_while_the_old_model_serves_and_its_com
     assert [(one["kind"], one["model_path"]) for one in agent["issues"]] == [("ModelFileDoesNotExist", str(later))]
     assert agent["accepting"]
     assert agent["applied_revision"] < revision
-    assert (await fleet.ask(PROMPT, 4)).text == " 9, "
+    assert (await fleet.ask(COUNTING, 4)).text == " 9, "
     (listed,) = fleet.get("/api/v1/agents")["agents"]
     assert listed["issues"] == [{"ModelFileDoesNotExist": {"model_path": str(later)}}]
     shutil.copy(tiny, fleet.folder / "unfinished")
@@ -125,7 +124,7 @@ async def test_an_agent_without_a_model_has_no_slots_until_a_good_state_comes(id
     (agent,) = await asyncio.to_thread(fleet.wait_agents, lambda agent: bool(agent["issues"]))
     assert (agent["slots_total"], agent["accepting"]) == (0, False)
     assert fleet.request("GET", "/ready")[0] == 503
-    async with fleet.client(PROMPT, 4) as waiting:
+    async with fleet.client(COUNTING, 4) as waiting:
         await fleet.wait_gauges(requests_buffered=1)
         assert (await serve(fleet, desired_state(demo_model_path())))["issues"] == []
         assert (await waiting.read_all()).text == " 9, "

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.native_stream import RAW_PROMPT_PATH
 from tests.support.raw_http import RawConnection
-from tests.support.running_fleet import RunningFleet, running_fleet
+from tests.support.running_fleet import COUNTING, RunningFleet, running_fleet
 from tests.support.tiny_model import TinyModel, demo_model_path, tiny_model_path
 
 LARGE_CHARACTERS = 1_200_000  # over aiohttp's default of 1 MiB
@@ -73,7 +73,7 @@ async def test_metadata_of_megabytes_is_shown_and_the_link_survives(fleet: Runni
 async def test_each_line_leaves_when_it_is_made_and_no_proxy_is_to_keep_it(fleet: RunningFleet) -> None:
     """C29: the stream of a slow model, and of snapshots."""
     await asyncio.to_thread(fleet.serve, demo_model_path())
-    async with fleet.client("Once upon a time", 400) as client:
+    async with fleet.client(COUNTING, 900) as client:
         head = await client.read_head()
         await client.read_pieces(1)
         # The first line is here while the answer is still being made.

@@ -8,7 +8,7 @@ import pytest
 from agent.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from tests.support.native_stream import RAW_PROMPT_PATH
 from tests.support.raw_http import RawConnection
-from tests.support.running_fleet import RunningFleet, running_fleet
+from tests.support.running_fleet import COUNTING, RunningFleet, running_fleet
 from tests.support.tiny_model import demo_model_path, tiny_model_path
 
 CONTEXT_TOKENS = 2048
@@ -53,15 +53,14 @@ def count(vocabulary: LlamaVocabulary, text: str) -> int:
 async def test_each_token_is_a_line_of_its_own_and_is_counted_once(
     demo: RunningFleet, vocabulary: LlamaVocabulary
 ) -> None:
-    prompt = "1, 2, 3, 4, 5, 6, 7, 8,"
-    async with demo.client(prompt, 12) as client:
+    async with demo.client(COUNTING, 12) as client:
         head = await client.read_head()
         answer = await client.read_all()
     assert head.headers["content-type"] == "application/json"
     assert len(answer.pieces) == 12
     assert answer.text.startswith(" 9, 10, 11,")
     assert answer.usage == {
-        "prompt_tokens": count(vocabulary, prompt),
+        "prompt_tokens": count(vocabulary, COUNTING),
         "cached_prompt_tokens": 0,
         "input_image_tokens": 0,
         "input_audio_tokens": 0,

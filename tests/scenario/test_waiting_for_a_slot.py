@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.native_stream import NativeStream
-from tests.support.running_fleet import STATE_PATH, RunningFleet, desired_state, running_fleet
+from tests.support.running_fleet import COUNTING, STATE_PATH, RunningFleet, desired_state, running_fleet
 from tests.support.tiny_model import demo_model_path, tiny_model_path
 
 SLOTS = 4
@@ -44,7 +44,7 @@ async def hold_all_slots(fleet: RunningFleet, clients: AsyncExitStack) -> list[N
     """Clients that are answered for longer than the test takes."""
     holders = []
     for number in range(SLOTS):
-        holder = await clients.enter_async_context(fleet.client(f"Story number {number}:", HOLDING_TOKENS))
+        holder = await clients.enter_async_context(fleet.client(f"{number}, {COUNTING}", HOLDING_TOKENS))
         await holder.read_pieces(1)
         holders.append(holder)
     assert fleet.gauges() == {"slots_processing": SLOTS, "slots_total": SLOTS, "requests_buffered": 0}
@@ -158,7 +158,7 @@ def test_without_a_room_a_free_slot_serves_and_a_taken_one_refuses(tmp_path_fact
         async def with_one_slot() -> None:
             assert (await fleet.ask("x", 1)).error is None
             await fleet.wait_idle()
-            async with fleet.client("Once upon a time", HOLDING_TOKENS) as holder:
+            async with fleet.client(COUNTING, HOLDING_TOKENS) as holder:
                 await holder.read_pieces(1)
                 assert (await fleet.ask("x", 1)).error == (503, "Buffered requests overflow")
             await fleet.wait_idle()

@@ -44,6 +44,9 @@ GREEDY: dict[str, Any] = {
     "penalty_presence": 0.0,
 }
 
+COUNTING = "1, 2, 3, 4, 5, 6, 7, 8,"
+"""The demo model goes on counting for as long as it may: an answer that does not end by itself."""
+
 Json = dict[str, Any]
 
 
@@ -181,8 +184,11 @@ class RunningFleet:
     async def wait_idle(self, *, within_seconds: float = DEADLINE_SECONDS) -> None:
         """Until no slot is taken and nobody waits, by the balancer's count and by the agents'."""
         await self.wait_gauges(within_seconds=within_seconds, slots_processing=0, requests_buffered=0)
-        idle = lambda agent: agent["slots_processing_for_all_balancers"] == 0  # noqa: E731
-        await asyncio.to_thread(self.wait_agents, idle, within_seconds=within_seconds)
+
+        def is_idle(agent: Json) -> bool:
+            return bool(agent["slots_processing_for_all_balancers"] == 0)
+
+        await asyncio.to_thread(self.wait_agents, is_idle, within_seconds=within_seconds)
 
     def end(self) -> None:
         for process in (*self.agents, self.balancer):
@@ -206,4 +212,5 @@ def running_fleet(folder: Path, *flags: str) -> Iterator[RunningFleet]:
         yield fleet
     finally:
         fleet.end()
-    assert "Traceback" not in fleet.logs(), fleet.logs()
+    for process in (fleet.balancer, *fleet.agents):
+        assert "Traceback" not in process.log, process.log
