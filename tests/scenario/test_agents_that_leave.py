@@ -10,7 +10,7 @@ from tests.support.fleet_process import FleetProcess
 from tests.support.running_fleet import COUNTING, RunningFleet, desired_state, running_fleet
 from tests.support.tiny_model import demo_model_path
 
-LONG_PROMPT = "All work and no play makes Jack a dull boy. " * 50  # 550 tokens: a second of reading and more
+LONG_PROMPT = "All work and no play makes Jack a dull boy. " * 30  # 330 tokens: a second of reading and more
 
 pytestmark = pytest.mark.model
 
