@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -11,6 +12,7 @@ from bench.prompts import Tokenize, exact_prompt
 from bench.steersman_fleet import DEFAULT_CHAIN, GREEDY, running_fleet
 
 Rates = dict[tuple[str, int], list[float]]
+Sides = dict[str, tuple[str, streams.Dialect]]
 
 _SERVER_GREEDY: dict[str, Any] = {"temperature": 0.0, "top_k": 1, "cache_prompt": False}
 _SERVER_DEFAULT: dict[str, Any] = {
@@ -20,7 +22,7 @@ _SERVER_DEFAULT: dict[str, Any] = {
     "min_p": 0.05,
     "presence_penalty": 0.8,
     "repeat_penalty": 1.1,
-    "repeat_last_n": -1,
+    "repeat_last_n": protocol.CONTEXT_TOKENS_PER_SLOT,  # the whole context, as ours
     "samplers": ["penalties", "top_k", "top_p", "min_p", "temperature"],
     "cache_prompt": False,
 }
@@ -34,12 +36,9 @@ def measure(model: protocol.Model, peer: peers.Peer, tokenize: Tokenize, work: P
     with running_fleet(work, slots) as fleet, peers.running_server(peer, model, slots, work) as (server, process):
         parts += [f"    {process.command_line}", f"    {fleet.balancer.command_line}"]
         parts += [f"    {fleet.agents[0].command_line}", ""]
-        for chain, ours, theirs in (
-            ("greedy", GREEDY, _SERVER_GREEDY),
-            ("default chain", DEFAULT_CHAIN, _SERVER_DEFAULT),
-        ):
+        for chain, ours, theirs in _chains(model):
             fleet.put_state(model, slots, ours)
-            sides = {
+            sides: Sides = {
                 "ours": (fleet.inference, streams.STEERSMAN),
                 "server": (server, streams.LLAMA_SERVER),
             }
@@ -48,30 +47,47 @@ def measure(model: protocol.Model, peer: peers.Peer, tokenize: Tokenize, work: P
     return "\n".join(parts)
 
 
-def _rounds(
-    sides: dict[str, tuple[str, streams.Dialect]], tokenize: Tokenize, sampling: dict[str, Any]
-) -> tuple[Rates, Rates]:
+def _chains(model: protocol.Model) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Greedy on both models. The default chain where it costs most: on the large vocabulary, whose base model also
+    goes on for as long as it is asked to; an instruct model that is sampled ends when it likes."""
+    chains = [("greedy", GREEDY, _SERVER_GREEDY)]
+    if model.has_large_vocabulary:
+        chains.append(("default chain", DEFAULT_CHAIN, _SERVER_DEFAULT))
+    return chains
+
+
+def _rounds(sides: Sides, tokenize: Tokenize, sampling: dict[str, Any]) -> tuple[Rates, Rates]:
     """Steady rates and median times to first token, per side and number of streams, one value per round."""
     rates: Rates = defaultdict(list)
     firsts: Rates = defaultdict(list)
     seeds = iter(range(1, 10**6))
-    for round_number in range(-1, protocol.ROUNDS):  # round -1 warms both up and is not counted
+    _one_round(sides, tokenize, 1, seeds, sampling)  # warms both up
+    for _ in range(protocol.ROUNDS):
         for count in protocol.STREAMS:
-            prompts = [exact_prompt(tokenize, protocol.PROMPT_TOKENS, next(seeds)) for _ in range(count)]
-            for side, (address, dialect) in sides.items():
-                lines = asyncio.run(streams.run_streams(address, dialect, prompts, protocol.OUTPUT_TOKENS, sampling))
-                _check_tokens(side, lines)
-                if round_number >= 0:
-                    rates[side, count].append(streams.steady_rate(lines))
-                    firsts[side, count].append(median(line.first_token_seconds for line in lines))
+            for side, lines in _one_round(sides, tokenize, count, seeds, sampling).items():
+                rates[side, count].append(streams.steady_rate(lines))
+                firsts[side, count].append(median(line.first_token_seconds for line in lines))
     return rates, firsts
 
 
-def _check_tokens(side: str, lines: list[streams.Timeline]) -> None:
-    """A comparison of different amounts of work is none."""
-    counts = [line.tokens for line in lines]
-    if any(count != protocol.OUTPUT_TOKENS for count in counts):
-        raise SystemExit(f"{side} generated {counts} tokens instead of {protocol.OUTPUT_TOKENS} each")
+def _one_round(
+    sides: Sides, tokenize: Tokenize, count: int, seeds: Iterator[int], sampling: dict[str, Any]
+) -> dict[str, list[streams.Timeline]]:
+    """Both sides on the same prompts. Raises SystemExit when they cannot be brought to do the same work.
+
+    Our route cannot ignore the end of generation yet, so a round in which the model ended by itself is run again with
+    other prompts.
+    """
+    for _ in range(protocol.TRIES):
+        prompts = [exact_prompt(tokenize, protocol.PROMPT_TOKENS, next(seeds)) for _ in range(count)]
+        lines = {
+            side: asyncio.run(streams.run_streams(address, dialect, prompts, protocol.OUTPUT_TOKENS, sampling))
+            for side, (address, dialect) in sides.items()
+        }
+        if all(line.tokens == protocol.OUTPUT_TOKENS for side in lines.values() for line in side):
+            return lines
+    counts = {side: [line.tokens for line in one] for side, one in lines.items()}
+    raise SystemExit(f"token counts differ from {protocol.OUTPUT_TOKENS}: {counts}")
 
 
 def _table(title: str, rates: Rates, firsts: Rates, batched: dict[int, float]) -> str:

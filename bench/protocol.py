@@ -15,6 +15,7 @@ STREAMS: Final = (1, 4, 8)
 SLOTS: Final = 8
 CONTEXT_TOKENS_PER_SLOT: Final = 1536
 ROUNDS: Final = 3
+TRIES: Final = 8
 KV_TYPE: Final = "F16"
 
 
@@ -24,6 +25,7 @@ class Model:
 
     name: str
     path: Path
+    has_large_vocabulary: bool = False
 
 
 def find_models(work: Path) -> tuple[Model, Model]:
@@ -43,4 +45,4 @@ def find_models(work: Path) -> tuple[Model, Model]:
     large = work / "gemma-3-270m-q4_k_m.gguf"
     if not large.exists():
         parts.assemble(large)
-    return Model("SmolLM2-135M Q4_1", demo[0]), Model("gemma-3-270m Q4_K_M", large)
+    return Model("SmolLM2-135M Q4_1", demo[0]), Model("gemma-3-270m Q4_K_M", large, has_large_vocabulary=True)
