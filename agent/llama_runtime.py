@@ -113,8 +113,8 @@ class LlamaRuntime:
         keep_loading: KeepLoading,
     ) -> LlamaLoadedModel:
         parameters = state.inference_parameters
-        # Not mapped: a file that is truncated or rewritten in place (`cp`, `rsync --inplace`) would end the process with
-        # SIGBUS at the next decode, or change the weights under running requests.
+        # Not mapped: a file that is truncated or rewritten in place (`cp`, `rsync --inplace`) would end the process
+        # with SIGBUS at the next decode, or change the weights under running requests.
         model = LlamaModel.load(
             resolved.path,
             gpu_layers=parameters.n_gpu_layers,
