@@ -163,3 +163,36 @@ def test_repr_is_a_line_for_a_dashboard() -> None:
     bench = Bench()
     bench.run_and_park([1, 2, 3])
     assert repr(bench.cache) == "<PrefixCache 3/100 cells | 1 idle>"
+
+
+def test_prefixes_that_nobody_reuses_hold_an_eighth_of_the_pool_at_most() -> None:
+    bench = Bench(cells=800)
+    for start in range(0, 4000, 40):
+        bench.run_and_park(list(range(start, start + 40)))
+        assert bench.cache.cached_tokens <= 100
+    assert bench.idle() == [list(range(3920, 3960)), list(range(3960, 4000))]
+    assert bench.cache.evicted_tokens == 98 * 40
+
+
+def test_the_newest_prefix_stays_however_long_it_is() -> None:
+    bench = Bench(cells=800)
+    bench.run_and_park(list(range(1000, 1040)))
+    bench.run_and_park(list(range(300)))
+    assert bench.idle() == [list(range(300))]
+
+
+def test_a_prefix_that_was_reused_stays_while_others_come_and_go() -> None:
+    bench = Bench(cells=800)
+    shared = list(range(200))
+    bench.run_and_park([*shared, 1000])
+    bench.run_and_park([*shared, 1001])
+    for start in range(2000, 6000, 40):
+        bench.run_and_park(list(range(start, start + 40)))
+    assert bench.cache.match([*shared, 1002, 0]).tokens == 200
+
+
+def test_sharing_a_few_tokens_does_not_end_a_probation() -> None:
+    bench = Bench(cells=800)
+    for start in range(2000, 4000, 40):
+        bench.run_and_park([1, *range(start, start + 40)])
+    assert bench.cache.cached_tokens <= 100
