@@ -11,6 +11,7 @@ from agent.core.scheduler import SchedulerSettings
 from agent.engine.thread import EngineCallbacks, EngineThread
 from agent.llama.backend import LlamaBackend
 from agent.llama.model import LlamaModel
+from agent.llama.threads import on_a_passing_thread
 from agent.llama.vocabulary import VocabularyLease
 from agent.model_files.source import ResolvedModel
 from agent.model_port import LoadedModel
@@ -77,7 +78,8 @@ class LlamaLoadedModel:
     ) -> "LlamaLoadedModel":
         """Start the engine's thread over loaded parts. Measures the machine first: takes some 0.1 s."""
         loaded = cls(parts, parts.resolved.path)
-        settings = SchedulerSettings(slots, choose_prompt_chunk(parts.backend, clock))
+        chunk_tokens = on_a_passing_thread(lambda: choose_prompt_chunk(parts.backend, clock))
+        settings = SchedulerSettings(slots, chunk_tokens)
         logger.info("%s: prompts are read in chunks of %d tokens", loaded.model_path, settings.prompt_chunk_tokens)
         callbacks = EngineCallbacks(
             publish=outlet.publish,

@@ -13,6 +13,7 @@ from agent.llama.context_parameters import ContextParameters
 from agent.llama.errors import ContextCannotBeCreated, ModelCannotBeLoaded, ModelLoadAborted
 from agent.llama.memory_need import available_memory_bytes
 from agent.llama.model import LlamaModel
+from agent.llama.threads import on_a_passing_thread
 from agent.llama.trial_process import TrialOrder, run_trial
 from agent.llama.vocabulary import VocabularyLease, load_vocabulary
 from agent.llama_loaded_model import EngineOutlet, LlamaLoadedModel, ModelParts
@@ -138,7 +139,7 @@ class LlamaRuntime:
             model.close()
             raise
         try:
-            backend.warm_up()
+            on_a_passing_thread(backend.warm_up)
             parts = ModelParts(resolved, model, backend, vocabulary)
             return LlamaLoadedModel.start(parts, self._slots, self._outlet, self._clock)
         except BaseException:

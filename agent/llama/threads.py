@@ -1,6 +1,11 @@
 """How many threads to compute with: more than there are cores is much slower, since they meet at barriers."""
 
 import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+Result = TypeVar("Result")
 
 
 def usable_cores() -> int:
@@ -16,3 +21,14 @@ def _siblings(cpu: int) -> str:
             return file.read().strip()
     except (OSError, ValueError):
         return str(cpu)  # not told: every logical CPU counts
+
+
+def on_a_passing_thread(compute: Callable[[], Result]) -> Result:
+    """Run `compute`, which decodes, on a thread that ends with it; returns or raises what it does.
+
+    OpenMP keeps a team of threads for each thread that ever decoded, until that thread ends. With more of them than
+    cores it stops spinning at barriers and sleeps instead, a few hundred times a token: a warm-up on a worker thread
+    that lives on cost every later step of the engine's thread a third (gcc's libgomp, two cores).
+    """
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="warm-up") as passing:
+        return passing.submit(compute).result()
