@@ -28,6 +28,7 @@ PROMPTS = (
     "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,",
     "def fibonacci(n):\n    if n < 2:\n        return n\n    return fibonacci(n - 1) +",
 )
+POOL_CELLS = 4096  # an eighth of it holds all answers: none is forgotten before it is asked for again
 SMALL_POOL_CELLS = 256
 
 pytestmark = pytest.mark.model
@@ -36,7 +37,7 @@ pytestmark = pytest.mark.model
 class DemoLaboratory(Laboratory):
     """The demo model with the parameters that the agent gives its context."""
 
-    def backend(self, *, cells: int = 1024, batch: int = 64, slots: int = 6) -> LlamaBackend:
+    def backend(self, *, cells: int = POOL_CELLS, batch: int = 64, slots: int = 6) -> LlamaBackend:
         parameters = ContextParameters(slots=slots, context_size=cells, n_batch=batch, threads=1)
         return LlamaBackend(LlamaContext(self.model, parameters), lambda *_: next(self._samplers))
 
