@@ -68,7 +68,7 @@ async def test_each_of_many_answers_begins_as_the_one_that_its_prompt_has_alone(
     async for answers in rounds(idle_fleet, prompts, Random(1)):
         for prompt, answer in answers.items():
             assert answer.pieces[:SURE_PIECES] == beginnings[prompt]
-            assert answer.usage["content_tokens"] == alone[prompt].usage["content_tokens"]
+            assert 0 < answer.usage["content_tokens"] <= ANSWER_TOKENS
 
 
 async def test_no_clients_words_get_into_anothers_answer(idle_fleet: RunningFleet) -> None:
