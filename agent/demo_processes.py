@@ -48,12 +48,12 @@ class Child:
             raise DemoFailed(f"the {self.name} ended with status {status}: {lines or 'it said nothing'}")
 
     def end(self) -> None:
-        """Ask, wait, insist. Idempotent."""
+        """Ask, wait, insist; whoever presses Ctrl-C meanwhile need not wait. Idempotent."""
         if self._process.poll() is None:
-            self._process.terminate()
             try:
+                self._process.terminate()
                 self._process.wait(END_TIMEOUT_SECONDS)
-            except subprocess.TimeoutExpired:
+            except (subprocess.TimeoutExpired, KeyboardInterrupt):
                 self._process.kill()
                 self._process.wait()
         self._log.close()

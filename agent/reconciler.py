@@ -55,6 +55,8 @@ class Reconciler:
         self._give_up = threading.Event()
         self._timer_moved = asyncio.Event()
         self._is_leaving = False
+        self._said_issues: tuple[AgentIssue, ...] = ()
+        self._said_revision: int | None = None
 
     def __repr__(self) -> str:
         return f"<Reconciler {self._swap!r}>"
@@ -156,7 +158,18 @@ class Reconciler:
             self._use(self._swap.serving.state)
         self._open_or_close_desk()
         self._timer_moved.set()
+        self._say_what_is_new()
         self._on_change()
+
+    def _say_what_is_new(self) -> None:
+        """Each issue once for as long as it lasts, however often the state is tried, and each revision in force."""
+        issues, revision = self._swap.issues.current(), self._swap.applied_revision
+        for issue in issues:
+            if issue not in self._said_issues:
+                logger.warning("%s: %s", issue.kind, issue.detail or issue.model_path)
+        if revision is not None and revision != self._said_revision:
+            logger.info("revision %d is in force: %s", revision, self._model.model_path if self._model else "no model")
+        self._said_issues, self._said_revision = issues, revision
 
     def _perform(self, action: facts.Action) -> None:
         match action:

@@ -8,6 +8,7 @@ written.
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import os
 import stat
@@ -106,7 +107,7 @@ class FileDesiredStateStore:
                 try:
                     return work()
                 except OSError as error:
-                    raise StoreUnavailable(f"the state file {self._path}: {error.strerror or error}") from error
+                    raise _unavailable(self._path, error) from error
 
         try:
             async with asyncio.timeout(_WAIT_SECONDS):
@@ -122,9 +123,18 @@ class FileDesiredStateStore:
         return stored
 
 
+def _unavailable(path: str, error: OSError) -> StoreUnavailable:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StoreUnavailable(f"the disk of the state file {path} is full", "the disk of the state database is full")
+    reason = error.strerror or type(error).__name__
+    return StoreUnavailable(f"the state file {path}: {reason}", f"the state database cannot be used ({reason})")
+
+
 def _lock(path: str) -> int:
     try:
         descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+    except FileNotFoundError as error:
+        raise StoreRefused(f"there is no folder {os.path.dirname(path)} for the state file: make it first") from error
     except OSError as error:
         raise StoreRefused(f"the lock file {path}.lock cannot be made: {error.strerror}") from error
     try:

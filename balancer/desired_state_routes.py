@@ -17,7 +17,6 @@ from shared.desired_state import BalancerDesiredState
 
 DESIRED_STATE_PATH: Final = "/api/v1/balancer_desired_state"
 APPLICABLE_STATE_PATH: Final = "/api/v1/balancer_applicable_state"
-_STORE_AWAY: Final = "the state database does not answer; nothing was changed"
 # RFC 9111 has given `Warning` up, but its code 110 still is the one word that says this.
 _STALE: Final = '110 - "Response is Stale"'
 
@@ -47,7 +46,7 @@ class DesiredStateRoutes:
             reading = await self._services.watch.read()
         except StoreUnavailable as problem:
             log.warning("GET of the desired state: %s", problem)
-            return _store_is_away("the state database does not answer")
+            return _store_is_away(problem.for_clients)
         headers = {"ETag": entity_tag(reading.stored.revision)}
         if reading.is_stale:
             headers["Warning"] = _STALE
@@ -74,7 +73,7 @@ class DesiredStateRoutes:
             return web.Response(status=412, text=str(conflict), headers={"ETag": entity_tag(conflict.current_revision)})
         except StoreUnavailable as problem:
             log.warning("PUT of the desired state: %s", problem)
-            return _store_is_away(_STORE_AWAY)
+            return _store_is_away(f"{problem.for_clients}; nothing was changed")
         log.info("the desired state is at revision %d, by a PUT from %s", revision, request.remote)
         return web.Response(status=204, headers={"ETag": entity_tag(revision)})
 

@@ -33,8 +33,12 @@ class StoreRefused(Exception):
 
 
 class StoreUnavailable(Exception):
-    """The store does not answer, or holds what this version cannot read. The message is one sentence; nothing was
-    changed as far as this side knows."""
+    """The store does not answer, or holds what this version cannot read. The message is one sentence for logs; nothing
+    was changed as far as this side knows. `for_clients` says it without naming hosts or paths."""
+
+    def __init__(self, message: str, for_clients: str = "the state database does not answer") -> None:
+        super().__init__(message)
+        self.for_clients = for_clients
 
 
 class RevisionConflict(Exception):

@@ -61,7 +61,8 @@ class SnapshotStreams:
         """Synchronous: every stream sends its end next."""
         self._is_over = True
         for wait in self._waits:
-            wait.reschedule(asyncio.get_running_loop().time())
+            if not wait.expired():  # that one is about to wake up, and can no longer be moved
+                wait.reschedule(asyncio.get_running_loop().time())
 
     async def _send_snapshots(self, stream: ChunkedStream, snapshot: Callable[[], Json]) -> None:
         loop = asyncio.get_running_loop()

@@ -16,6 +16,8 @@ from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 
+from shared.fault_words import fault_words
+
 MAX_CONFIG_BYTES = 1 << 20
 MAX_DURATION_SECONDS = 10_000_000.0
 
@@ -218,10 +220,10 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 
 def _sentence(error: ValidationError, options: Sequence[_Option], origins: Mapping[str, str]) -> str:
-    first = error.errors(include_url=False, include_context=False)[0]
+    first = error.errors(include_url=False)[0]
     field = str(first["loc"][0]) if first["loc"] else ""
     flag = next((f"--{option.flag}" for option in options if option.field == field), field)
     if first["type"] == "missing":
         return f"{flag} is required"
-    message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    message = fault_words(first["type"], first.get("ctx", {})) or first["msg"].removeprefix("Value error, ")
     return f"{origins.get(field, flag)}: {message}".removeprefix(": ")

@@ -129,11 +129,25 @@ async def test_a_write_that_fails_leaves_the_old_file_whole(path: Path, monkeypa
         held = await store.replace(state_with("/a"), None)
         with monkeypatch.context() as patched:
             patched.setattr("balancer.desired_state_file.os.fsync", no_space)
-            with pytest.raises(StoreUnavailable, match="No space left on device"):
+            with pytest.raises(StoreUnavailable, match=r"the disk of .*/state\.json is full") as refused:
                 await store.replace(state_with("/b"), None)
+            assert refused.value.for_clients == "the disk of the state database is full"
         assert await store.load() == held
         assert sorted(entry.name for entry in path.parent.iterdir()) == ["state.json", "state.json.lock"]
         assert (await store.replace(state_with("/b"), None)).revision == 2
+
+
+async def test_a_disk_that_fails_is_named_by_its_reason_but_clients_learn_no_path(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(descriptor: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    async with opened(path) as store:
+        monkeypatch.setattr("balancer.desired_state_file.os.fsync", broken)
+        with pytest.raises(StoreUnavailable, match=r"/state\.json: Input/output error") as refused:
+            await store.replace(state_with("/b"), None)
+        assert refused.value.for_clients == "the state database cannot be used (Input/output error)"
 
 
 async def test_what_a_crash_left_behind_does_not_matter(path: Path) -> None:
@@ -196,5 +210,5 @@ async def test_what_is_no_file_is_refused(path: Path, make: object) -> None:
 
 
 async def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StoreRefused, match="No such file or directory"):
+    with pytest.raises(StoreRefused, match=r"there is no folder .*/missing for the state file: make it first"):
         await FileDesiredStateStore.open(str(tmp_path / "missing" / "state.json"))

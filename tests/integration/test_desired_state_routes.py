@@ -26,9 +26,10 @@ def document(**changes: object) -> dict[str, Any]:
 
 
 class StoreWithOutages(InMemoryDesiredStateStore):
-    """Reads and writes fail while `is_away`."""
+    """Reads and writes fail while `is_away`, writes while `is_full`."""
 
     is_away = False
+    is_full = False
 
     def _check(self) -> None:
         if self.is_away:
@@ -40,6 +41,8 @@ class StoreWithOutages(InMemoryDesiredStateStore):
 
     async def replace(self, state: BalancerDesiredState, expected_revision: int | None) -> StoredState:
         self._check()
+        if self.is_full:
+            raise StoreUnavailable("the disk of /srv/state.json is full", "the disk of the state database is full")
         return await super().replace(state, expected_revision)
 
     async def restore(self, held: StoredState) -> StoredState:
@@ -182,6 +185,19 @@ async def test_while_the_store_is_away_a_put_is_503_and_a_get_is_what_serves(
     store.is_away = False
     assert "warning" not in (await service.get(STATE_PATH)).head.headers
     assert await service.get_json(STATE_PATH) == document(top_k=1)
+    assert (await service.put_state(document(top_k=2), If_Match='"1"')).status == 204
+
+
+async def test_a_full_disk_is_503_in_its_own_words_and_everything_else_goes_on(
+    service: ManagementService, store: StoreWithOutages
+) -> None:
+    await service.put_state(document(top_k=1))
+    store.is_full = True
+    answer = await service.put_state(document(top_k=2))
+    assert (answer.status, answer.head.headers["retry-after"]) == (503, "5")
+    assert answer.text == "the disk of the state database is full; nothing was changed"
+    assert await service.get_json(STATE_PATH) == document(top_k=1)
+    store.is_full = False
     assert (await service.put_state(document(top_k=2), If_Match='"1"')).status == 204
 
 

@@ -21,13 +21,14 @@ _ENTRY = (sys.executable, "-c", "import sys; from shared.command_line import mai
 class FleetProcess:
     """Started at once; `end` it, whatever happened. Plain blocking calls, so that fixtures of a module can use it."""
 
-    def __init__(self, log_path: Path, *arguments: str) -> None:
+    def __init__(self, log_path: Path, *arguments: str, **environment: str) -> None:
+        """`environment`: variables beside those of this process."""
         self.log_path = log_path
         with log_path.open("wb") as log:
             self._process = subprocess.Popen(
                 [*_ENTRY, *arguments],
                 cwd=ROOT,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -66,9 +67,9 @@ class FleetProcess:
     def send(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
 
-    def wait_exit(self) -> int:
+    def wait_exit(self, within_seconds: float = END_SECONDS) -> int:
         """Its exit status. Raises TimeoutExpired."""
-        return self._process.wait(END_SECONDS)
+        return self._process.wait(within_seconds)
 
     def end(self) -> None:
         """Ask, wait, insist. Idempotent."""

@@ -3,29 +3,18 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from balancer.agent_questions import AgentDidNotAnswer, AgentGone, AgentUnknown
-from shared.agent_status import AgentStatus, StateApplicationStatus
+from shared.agent_status import AgentStatus
 from shared.desired_state import AgentDesiredState
+from tests.support.agent_statuses import agent_status
 
 
-def status(**changes: object) -> AgentStatus:
+def status(**changes: Any) -> AgentStatus:
     """An agent with four slots that serves revision 1 and has nothing to do; `changes` replace fields."""
-    fields: dict[str, object] = {
-        "status_version": 1,
-        "desired_slots_total": 4,
-        "slots_total": 4,
-        "slots_processing": 0,
-        "accepting": True,
-        "draining": False,
-        "state_application_status": StateApplicationStatus.APPLIED,
-        "applied_revision": 1,
-        "swap_phase": None,
-        "issues": [],
-        "model_path": "/models/tiny.gguf",
-        "uses_chat_template_override": False,
-    }
-    return AgentStatus.model_validate({**fields, **changes})
+    fields = {"applied_revision": 1, "model_path": "/models/tiny.gguf", **changes}
+    return agent_status(**fields)
 
 
 @dataclass(frozen=True, slots=True)

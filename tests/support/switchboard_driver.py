@@ -12,11 +12,12 @@ from balancer.response_stream import Accepted as AcceptedEvent
 from balancer.response_stream import ResponseStream, StreamEvent, Tokens
 from balancer.switchboard import Switchboard
 from balancer.switchboard_tables import SwitchboardSettings
-from shared.agent_status import AgentStatus, StateApplicationStatus
+from shared.agent_status import AgentStatus
 from shared.generation import Channel, FinishReason, Usage
 from shared.identifiers import AgentId
 from shared.messages_from_agent import Accepted, Busy, MemberEnd, StatusUpdate, TokenFrame, TokenItem
 from shared.messages_to_agent import Cancel, Generate, MessageToAgent
+from tests.support.agent_statuses import agent_status
 
 M = TypeVar("M", bound=MessageToAgent)
 
@@ -33,21 +34,7 @@ class Clock:
 
 def status(slots: int = 1, *, version: int = 1, **changes: Any) -> AgentStatus:
     """An agent that serves; `changes` replace fields."""
-    fields: dict[str, object] = {
-        "status_version": version,
-        "desired_slots_total": slots,
-        "slots_total": slots,
-        "slots_processing": 0,
-        "accepting": True,
-        "draining": False,
-        "state_application_status": StateApplicationStatus.APPLIED,
-        "applied_revision": None,
-        "swap_phase": None,
-        "issues": [],
-        "model_path": None,
-        "uses_chat_template_override": False,
-    }
-    return AgentStatus.model_validate({**fields, **changes})
+    return agent_status(slots, status_version=version, **changes)
 
 
 def request(*, members: int = 1, request_id: str = "r", **changes: object) -> GenerationRequest:

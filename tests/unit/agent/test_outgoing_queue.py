@@ -1,7 +1,6 @@
 """What waits for a slow link: order kept, frames merged, tokens never, everything bounded."""
 
 from agent.outgoing_queue import MAX_FRAME_ITEMS, MAX_PENDING_BYTES, OutgoingQueue
-from shared.agent_status import AgentStatus, StateApplicationStatus
 from shared.generation import Channel, FinishReason, Usage
 from shared.messages_from_agent import (
     Accepted,
@@ -12,6 +11,7 @@ from shared.messages_from_agent import (
     TokenFrame,
     TokenItem,
 )
+from tests.support.agent_statuses import agent_status
 
 
 def item(index: int, text: str = "x") -> TokenItem:
@@ -23,21 +23,7 @@ def frame(*items: TokenItem, ends: tuple[MemberEnd, ...] = ()) -> TokenFrame:
 
 
 def status(version: int) -> StatusUpdate:
-    snapshot = AgentStatus(
-        status_version=version,
-        desired_slots_total=1,
-        slots_total=1,
-        slots_processing=0,
-        accepting=True,
-        draining=False,
-        state_application_status=StateApplicationStatus.FRESH,
-        applied_revision=None,
-        swap_phase=None,
-        issues=[],
-        model_path=None,
-        uses_chat_template_override=False,
-    )
-    return StatusUpdate(status=snapshot)
+    return StatusUpdate(status=agent_status(status_version=version))
 
 
 def drain(queue: OutgoingQueue) -> list[MessageFromAgent]:

@@ -1,6 +1,7 @@
 """The driver of the swap: orders are carried out in the worker, and the desk gets what it should."""
 
 import asyncio
+import logging
 import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -37,6 +38,7 @@ class FakeRuntime:
     is_loading: threading.Event = field(default_factory=threading.Event)
     refuse: AgentDesiredState | None = None
     error: Exception | None = None
+    errors_raised: int = 0
     most_alive: int = 0
 
     def __post_init__(self) -> None:
@@ -45,6 +47,7 @@ class FakeRuntime:
 
     def prove(self, state: AgentDesiredState, keep_loading: KeepLoading, *, reload: bool) -> Proved | Problem:
         if self.error is not None:
+            self.errors_raised += 1
             raise self.error
         self.proofs.append(state)
         self.is_proving.set()
@@ -234,6 +237,23 @@ async def test_a_failed_load_brings_the_old_model_back_through_the_desk(bench: B
     await bench.until(lambda: len(bench.runtime.models) == 2 and bench.desk.is_open)
     assert bench.reconciler.swap.applied_revision == 1
     assert bench.desk.service is not None
+
+
+async def test_the_log_has_each_issue_once_and_each_revision_that_comes_into_force(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(swap_attempts, "FIRST_RETRY_SECONDS", 0.01)
+    bench.runtime.error = RuntimeError("a bug in the runtime")
+    with caplog.at_level(logging.INFO, logger="agent.reconciler"):
+        bench.want(1, A)
+        await bench.until(lambda: bench.runtime.errors_raised >= 3)
+        bench.runtime.error = None
+        await bench.until(lambda: bench.desk.is_open)
+        bench.want(2, state("None"))
+        await bench.until(lambda: bench.reconciler.swap.applied_revision == 2)
+    said = [record.getMessage() for record in caplog.records if record.name == "agent.reconciler"]
+    assert said[0].startswith("ModelCannotBeLoaded: ")
+    assert said[1:] == [f"revision 1 is in force: {FakeModel().model_path}", "revision 2 is in force: no model"]
 
 
 async def test_a_balancer_that_lags_behind_is_not_followed_while_the_other_is_there(bench: Bench) -> None:

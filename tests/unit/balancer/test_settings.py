@@ -68,6 +68,7 @@ def test_flag_goes_over_environment_goes_over_file(tmp_path: Path) -> None:
         ("--inference-addr", "host:70000"),
         ("--max-buffered-requests", "-1"),
         ("--max-buffered-requests", "many"),
+        ("--max-buffered-requests", "1.5"),
         ("--buffered-request-timeout", "10 parsecs"),
         ("--inference-item-timeout", "-5"),
         ("--inference-cors-allowed-host", "foo.example.com"),
@@ -80,7 +81,15 @@ def test_flag_goes_over_environment_goes_over_file(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_value_is_one_sentence_that_names_the_flag(flag: str, value: str) -> None:
-    assert complaint(f"{flag}={value}").startswith(flag)
+    said = complaint(f"{flag}={value}")
+    assert said.startswith(f"{flag}: ")
+    assert "nput should" not in said, "the words of a library"
+
+
+def test_the_sentence_says_what_to_change() -> None:
+    assert complaint("--max-buffered-requests", "-1") == "--max-buffered-requests: must be at least 0"
+    assert complaint("--max-pending-bytes", "many") == "--max-pending-bytes: must be an integer"
+    assert complaint("--log-level", "loud").endswith("must be one of 'debug', 'info', 'warning' or 'error'")
 
 
 def test_a_wrong_value_in_the_environment_names_the_variable() -> None:

@@ -80,8 +80,8 @@ def test_a_foreign_variable_under_the_prefix_is_ignored() -> None:
     ("arguments", "environment", "part"),
     [
         ([], {}, "--slots is required"),
-        (["--slots", "many"], {}, "--slots: "),
-        ([], {"EXAMPLE_SLOTS": "-1"}, "EXAMPLE_SLOTS: "),
+        (["--slots", "many"], {}, "--slots: must be an integer"),
+        ([], {"EXAMPLE_SLOTS": "-1"}, "EXAMPLE_SLOTS: must be at least 0"),
         (["--slots", "1", "--slotz", "2"], {}, "--slotz"),
         (["--slots", "1", "--peers", "nowhere"], {}, "--peers: must be HOST:PORT"),
         (["--slots", "1", "--drain-timeout", "soon"], {}, "--drain-timeout: must be whole milliseconds"),

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared import wire
-from shared.agent_status import AgentStatus, StateApplicationStatus
 from shared.desired_state import DEFAULT_DESIRED_STATE
 from shared.failures import Failure, FailureKind
 from shared.generation import Channel, FinishReason, Usage
@@ -28,6 +27,7 @@ from shared.messages_from_agent import (
     TokenItem,
 )
 from shared.messages_to_agent import (
+    MAX_CONSTRAINT_BYTES,
     Cancel,
     ConstraintText,
     Generate,
@@ -39,21 +39,9 @@ from shared.messages_to_agent import (
 )
 from shared.version import PROTOCOL_VERSION
 from shared.wire_errors import ProtocolVersionMismatch, WireError
+from tests.support.agent_statuses import agent_status
 
-STATUS = AgentStatus(
-    status_version=1,
-    desired_slots_total=4,
-    slots_total=0,
-    slots_processing=0,
-    accepting=False,
-    draining=False,
-    state_application_status=StateApplicationStatus.FRESH,
-    applied_revision=None,
-    swap_phase=None,
-    issues=[],
-    model_path=None,
-    uses_chat_template_override=False,
-)
+STATUS = agent_status()
 HELLO = Hello(agent_id="agent-1", name=None, status=STATUS)
 
 counts = st.integers(0, 2**63 - 1)
@@ -114,6 +102,15 @@ def test_messages_from_an_agent_come_back_as_they_went(message: MessageFromAgent
             prefix_hashes=[1, 2**63 - 1],
         ),
         Generate(member=1, attempt=0, request_id="r", raw_prompt="x" * 8_000_000, max_tokens=5, seed=0),
+        Generate(
+            member=1,
+            attempt=0,
+            request_id="r",
+            raw_prompt="x",
+            max_tokens=5,
+            seed=0,
+            constraint=ConstraintText(kind="regex", text="🫠" * (MAX_CONSTRAINT_BYTES // 4)),
+        ),
         Cancel(member=1, attempt=0),
         GetModelMetadata(query=9),
         GetChatTemplateOverride(query=9),
@@ -122,6 +119,11 @@ def test_messages_from_an_agent_come_back_as_they_went(message: MessageFromAgent
 )
 def test_messages_to_an_agent_come_back_as_they_went(message: MessageToAgent) -> None:
     assert wire.decode_to_agent(wire.encode_to_agent(message)) == message
+
+
+def test_a_constraint_is_bounded_by_its_bytes() -> None:
+    with pytest.raises(ValueError, match="at most 1048576 bytes"):
+        ConstraintText(kind="regex", text="é" * (MAX_CONSTRAINT_BYTES // 2 + 1))
 
 
 def test_greetings_come_back_as_they_went() -> None:

@@ -1,0 +1,70 @@
+"""`steersman demo`, the first thing a newcomer runs: what it prints works, and Ctrl-C leaves nothing behind."""
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.support.demo_process import DEADLINE_SECONDS, DemoProcess, curl, freeze, running_demo, runs, wait_told_to_end
+
+LAST_LINE = "Ctrl-C stops it."
+QUESTION_MARK = "\n> "  # the demo shows what it asks like this
+
+pytestmark = pytest.mark.model
+
+
+def assert_nothing_left(demo: DemoProcess, children: dict[str, int]) -> None:
+    assert not [name for name, process_id in children.items() if runs(process_id)], demo.log
+    assert "Traceback" not in demo.log, demo.log
+
+
+def test_it_serves_what_its_curl_lines_ask_for_until_ctrl_c(tmp_path: Path) -> None:
+    with running_demo(tmp_path) as demo:
+        printed = demo.wait_printed(LAST_LINE)
+        children = demo.wait_children(2)
+        lines = [line.strip() for line in printed.splitlines() if line.strip().startswith("curl ")]
+        answers = {line: curl(line) for line in lines}
+        assert all(status == 200 for status, _ in answers.values()), answers
+        streams = [body for line, (_, body) in answers.items() if " -d " in line]
+        assert streams, printed
+        for body in streams:
+            last = json.loads(body.splitlines()[-1])
+            assert "Done" in last["Response"]["response"]["GeneratedToken"], last
+        assert any("demo-agent" in body.decode() for _, body in answers.values())
+        demo.send(signal.SIGINT)
+        assert demo.wait_exit() == 0
+        assert demo.log.rstrip().endswith("Stopping.")
+        assert_nothing_left(demo, children)
+
+
+def test_once_ends_well_after_the_answer_and_its_usage(tmp_path: Path) -> None:
+    with running_demo(tmp_path, "--once") as demo:
+        children = demo.wait_children(2)
+        assert demo.wait_exit(DEADLINE_SECONDS) == 0, demo.log
+        assert " prompt tokens (" in demo.log
+        assert LAST_LINE not in demo.log
+        assert_nothing_left(demo, children)
+
+
+def test_ctrl_c_before_the_answer_is_complete_is_no_success(tmp_path: Path) -> None:
+    with running_demo(tmp_path, "--once") as demo:
+        demo.wait_printed(QUESTION_MARK)
+        children = demo.wait_children(2)
+        demo.send(signal.SIGINT)
+        assert demo.wait_exit() == 1
+        assert "Stopped before the answer was complete." in demo.log
+        assert_nothing_left(demo, children)
+
+
+def test_a_second_ctrl_c_does_not_wait_for_an_agent_that_hangs(tmp_path: Path) -> None:
+    with running_demo(tmp_path) as demo:
+        demo.wait_printed("Telling the fleet")
+        children = demo.wait_children(2)
+        freeze(children["agent"])
+        demo.send(signal.SIGINT)
+        wait_told_to_end(children["agent"])
+        assert runs(children["balancer"])
+        demo.send(signal.SIGINT)
+        assert demo.wait_exit() == 1
+        assert_nothing_left(demo, children)
