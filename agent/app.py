@@ -17,7 +17,7 @@ from agent.llama_loaded_model import EngineOutlet
 from agent.message_router import MessageRouter
 from agent.model_port import LoadedModel, ModelRuntime
 from agent.reconciler import Reconciler
-from agent.request_desk import RequestDesk
+from agent.request_desk import Readers, RequestDesk
 from agent.settings import AgentSettings
 from agent.status_board import StatusBoard
 from shared.identifiers import new_identifier
@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 
 MAX_BALANCERS = 64
 PROMPT_READERS = 2  # threads that tokenise: short prompts take microseconds, the longest seconds
+
+MOST_CONSTRAINT_READERS = 256  # they copy what is compiled, or wait a second at most for the compiler's own threads
 
 MakeRuntime = Callable[[EngineOutlet], ModelRuntime]
 
@@ -41,15 +43,19 @@ class Agent:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set. Raises an exception group when a part dies, which is a bug."""
-        with _threads(PROMPT_READERS, "prompt reader") as readers, _threads(1, "model swap") as swapper:
+        with (
+            _threads(PROMPT_READERS, "prompt reader") as prompts,
+            _threads(min(self._settings.slots, MOST_CONSTRAINT_READERS), "constraint reader") as constraints,
+            _threads(1, "model swap") as swapper,
+        ):
             async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as session:
-                await self._serve(stop, session, readers, swapper)
+                await self._serve(stop, session, Readers(prompts, constraints), swapper)
 
     async def _serve(
         self,
         stop: asyncio.Event,
         session: aiohttp.ClientSession,
-        readers: ThreadPoolExecutor,
+        readers: Readers,
         swapper: ThreadPoolExecutor,
     ) -> None:
         slots = self._settings.slots

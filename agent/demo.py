@@ -1,4 +1,5 @@
-"""`steersman demo`: a balancer, an agent and a small model on this machine, and one answer, token by token."""
+"""`steersman demo`: a balancer, an agent and a small model on this machine, and two answers, token by token: free text,
+and JSON that fits a schema."""
 
 import argparse
 import json
@@ -17,6 +18,18 @@ START_SECONDS = 60.0
 LOAD_SECONDS = 300.0
 QUESTION = "Explain in three sentences why the sky is blue."
 MAX_TOKENS = 160
+JSON_QUESTION = "Describe the city of Paris."
+JSON_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 20},
+        "country": {"type": "string", "maxLength": 20},
+        "founded": {"enum": ["antiquity", "middle ages", "modern times"]},
+        "sights": {"type": "array", "items": {"type": "string", "minLength": 5}, "minItems": 2, "maxItems": 3},
+    },
+    "required": ["name", "country", "founded", "sights"],
+    "additionalProperties": False,
+}
 
 # SmolLM2's own chat format (ChatML), written by hand because the route takes raw prompts. The model wants no BOS.
 PROMPT = (
@@ -47,16 +60,19 @@ PROMPT_PATH = "/api/v1/continue_from_raw_prompt"
 
 
 def main(arguments: list[str]) -> int:
-    """Run the demo until Ctrl-C, or with `--once` until the first answer is complete. 0: it was; 1: it was not."""
+    """Run the demo until Ctrl-C, or with `--once` until its answers are complete. 0: they were; 1: they were not."""
     parser = argparse.ArgumentParser(prog="steersman demo", description=__doc__)
-    parser.add_argument("--once", action="store_true", help="leave after the first completion")
+    parser.add_argument("--once", action="store_true", help="leave after the two answers")
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, _interrupt)
     children: list[Child] = []
     is_complete = False
     try:
         inference, management = _start(children)
-        _stream_completion(inference)
+        _say(f"\n> {QUESTION}\n")
+        _stream_completion(inference, {"raw_prompt": PROMPT.format(question=QUESTION), "max_tokens": MAX_TOKENS})
+        _say(f"\n> {JSON_QUESTION} As JSON of this form:\n  {json.dumps(JSON_SCHEMA)}\n")
+        _stream_completion(inference, _json_body())
         is_complete = True
         if not options.once:
             _print_what_next(inference, management)
@@ -118,12 +134,15 @@ def _is_loaded(management: Service) -> bool:
     return False
 
 
-def _stream_completion(inference: Service) -> None:
+def _json_body() -> dict[str, Any]:
+    grammar = {"type": "json_schema", "schema": JSON_SCHEMA}
+    return {"raw_prompt": PROMPT.format(question=JSON_QUESTION), "max_tokens": MAX_TOKENS, "grammar": grammar}
+
+
+def _stream_completion(inference: Service, body: dict[str, Any]) -> None:
     """Print the answer as it comes. Raises DemoFailed unless it ends with `Done`."""
-    _say(f"\n> {QUESTION}\n")
     begin = time.monotonic()
     first_token_seconds = 0.0
-    body = {"raw_prompt": PROMPT.format(question=QUESTION), "max_tokens": MAX_TOKENS}
     for line in inference.stream(PROMPT_PATH, body):
         if "Error" in line:
             error = line["Error"]["error"]
@@ -150,11 +169,13 @@ def _print_usage(usage: dict[str, int], first_token_seconds: float, seconds: flo
 
 
 def _print_what_next(inference: Service, management: Service) -> None:
-    body = json.dumps({"raw_prompt": PROMPT.format(question="Name three rivers."), "max_tokens": 100})
+    free = json.dumps({"raw_prompt": PROMPT.format(question="Name three rivers."), "max_tokens": 100})
+    constrained = json.dumps(_json_body())
     json_type = "-H 'Content-Type: application/json'"
     _say(
         "\nThe fleet keeps serving. Try:\n\n"
-        f"  curl -N http://{inference.address}{PROMPT_PATH} {json_type} -d {shlex.quote(body)}\n"
+        f"  curl -N http://{inference.address}{PROMPT_PATH} {json_type} -d {shlex.quote(free)}\n"
+        f"  curl -N http://{inference.address}{PROMPT_PATH} {json_type} -d {shlex.quote(constrained)}\n"
         f"  curl http://{management.address}/api/v1/agents\n"
         f"  curl http://{management.address}/api/v1/fleet\n"
         f"  curl http://{management.address}{STATE_PATH}\n"

@@ -13,8 +13,9 @@ from agent.llama.backend import LlamaBackend
 from agent.llama.model import LlamaModel
 from agent.llama.threads import on_a_passing_thread
 from agent.llama.vocabulary import VocabularyLease
+from agent.llama_constraints import LlamaConstraints
 from agent.model_files.source import ResolvedModel
-from agent.model_port import LoadedModel
+from agent.model_port import ConstraintSource, LoadedModel
 from agent.prompt_chunk import choose_prompt_chunk
 
 logger = logging.getLogger(__name__)
@@ -40,6 +41,7 @@ class ModelParts:
     model: LlamaModel
     backend: LlamaBackend
     vocabulary: VocabularyLease
+    constraints: LlamaConstraints
 
 
 class LlamaPromptReader:
@@ -68,6 +70,7 @@ class LlamaLoadedModel:
         self.limits: BackendLimits = parts.backend.limits
         self.metadata: Mapping[str, str] = parts.resolved.header.metadata_as_text()
         self.reader = LlamaPromptReader(parts.vocabulary)
+        self.constraints: ConstraintSource = parts.constraints
 
     def __repr__(self) -> str:
         return f"<LlamaLoadedModel {self.model_path}, {self._engine!r}>"
@@ -114,4 +117,5 @@ class LlamaLoadedModel:
                 return
         self._parts.backend.close()
         self._parts.model.close()
+        self._parts.constraints.close()
         self._parts.vocabulary.release()

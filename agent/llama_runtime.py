@@ -16,6 +16,7 @@ from agent.llama.model import LlamaModel
 from agent.llama.threads import on_a_passing_thread
 from agent.llama.trial_process import TrialOrder, run_trial
 from agent.llama.vocabulary import VocabularyLease, load_vocabulary
+from agent.llama_constraints import LlamaConstraints, open_constraints
 from agent.llama_loaded_model import EngineOutlet, LlamaLoadedModel, ModelParts
 from agent.model_files.errors import ModelFileMissing
 from agent.model_files.source import FileProblem, ResolvedModel, SourceRefused, resolve
@@ -35,12 +36,25 @@ FileStamps = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _LlamaProof:
-    """What the load needs. `vocabulary` is None when no weights are to be loaded."""
+class _OpenedFile:
+    """What a proof found and opened, and the load uses."""
 
-    resolved: ResolvedModel | None
-    vocabulary: VocabularyLease | None
-    stamps: FileStamps = ()
+    resolved: ResolvedModel
+    vocabulary: VocabularyLease
+    constraints: LlamaConstraints
+    stamps: FileStamps
+
+    def release(self) -> None:
+        """Free what no model will use."""
+        self.constraints.close()
+        self.vocabulary.release()
+
+
+@dataclass(frozen=True, slots=True)
+class _LlamaProof:
+    """None: no weights are to be loaded."""
+
+    opened: _OpenedFile | None
 
 
 class LlamaRuntime:
@@ -53,9 +67,10 @@ class LlamaRuntime:
         self._clock = clock
 
     def prove(self, state: AgentDesiredState, keep_loading: KeepLoading, *, reload: bool) -> Proved | Problem:
-        """Source, header, template, a trial in another process, vocabulary. 0.5 to 1.5 s of one core and some tens of
-        MB while another model serves: most of it is the start of that process, which may die of what would end this
-        one. Its weights are the file's own pages; of models above COMPUTED_WEIGHT_BYTES it touches none."""
+        """Source, header, template, a trial in another process, vocabulary, its form for constraints. 1 to 2 s of one
+        core and some tens of MB while another model serves (262,144 tokens: 5 s and 150 MB). The trial's process may
+        die of what would end this one. Its weights are the file's own pages; of models above COMPUTED_WEIGHT_BYTES it
+        touches none."""
         path = model_path_of(state)
         override = state.chat_template_override
         if override is not None and (fault := compile_fault(override.content)) is not None:
@@ -65,14 +80,14 @@ class LlamaRuntime:
         if isinstance(resolved, ResolvedModel):
             notes = _notes(state, path, resolved.header.chat_template)
             if not reload:
-                return Proved(_LlamaProof(None, None), notes)
+                return Proved(_LlamaProof(None), notes)
             try:
-                return Proved(_try_and_open(resolved, state, keep_loading), notes)
+                return Proved(_LlamaProof(_try_and_open(resolved, state, keep_loading)), notes)
             except (ModelCannotBeLoaded, ModelLoadAborted, ContextCannotBeCreated) as error:
                 return _problem_of(error, path)
         if not reload:
             # The file went away under the model that serves, and that goes on serving from memory.
-            return Proved(_LlamaProof(None, None), _notes(state, path, None))
+            return Proved(_LlamaProof(None), _notes(state, path, None))
         if isinstance(resolved, SourceRefused):
             return _problem(IssueKind.MODEL_CANNOT_BE_LOADED, path, resolved.sentence, may_pass=False)
         if isinstance(resolved, FileProblem):
@@ -84,40 +99,33 @@ class LlamaRuntime:
     def load(self, state: AgentDesiredState, proof: Proof, keep_loading: KeepLoading) -> LoadedModel | Problem:
         """Weights, context, warm-up, engine. Frees the vocabulary when any of it fails."""
         assert isinstance(proof, _LlamaProof)
-        assert proof.resolved is not None
-        assert proof.vocabulary is not None
-        resolved, vocabulary = proof.resolved, proof.vocabulary
-        if _stamps(resolved.parts) != proof.stamps:
+        opened = proof.opened
+        assert opened is not None
+        if _stamps(opened.resolved.parts) != opened.stamps:
             # Requests were let finish after the proof, which can take minutes: this is another file, as yet untried.
             self.drop_proof(proof)
             outcome = self.prove(state, keep_loading, reload=True)
             return outcome if isinstance(outcome, Problem) else self.load(state, outcome.proof, keep_loading)
         try:
-            return self._load(state, resolved, vocabulary, keep_loading)
+            return self._load(state, opened, keep_loading)
         except (ModelCannotBeLoaded, ModelLoadAborted, ContextCannotBeCreated) as error:
-            vocabulary.release()
+            opened.release()
             return _problem_of(error, model_path_of(state))
         except BaseException:
-            vocabulary.release()
+            opened.release()
             raise
 
     def drop_proof(self, proof: Proof) -> None:
         """Free the vocabulary that the proof holds."""
-        if isinstance(proof, _LlamaProof) and proof.vocabulary is not None:
-            proof.vocabulary.release()
+        if isinstance(proof, _LlamaProof) and proof.opened is not None:
+            proof.opened.release()
 
-    def _load(
-        self,
-        state: AgentDesiredState,
-        resolved: ResolvedModel,
-        vocabulary: VocabularyLease,
-        keep_loading: KeepLoading,
-    ) -> LlamaLoadedModel:
+    def _load(self, state: AgentDesiredState, opened: _OpenedFile, keep_loading: KeepLoading) -> LlamaLoadedModel:
         parameters = state.inference_parameters
         # Not mapped: a file that is truncated or rewritten in place (`cp`, `rsync --inplace`) would end the process
         # with SIGBUS at the next decode, or change the weights under running requests.
         model = LlamaModel.load(
-            resolved.path,
+            opened.resolved.path,
             gpu_layers=parameters.n_gpu_layers,
             on_progress=lambda _: keep_loading(),
             use_mmap=False,
@@ -140,7 +148,7 @@ class LlamaRuntime:
             raise
         try:
             on_a_passing_thread(backend.warm_up)
-            parts = ModelParts(resolved, model, backend, vocabulary)
+            parts = ModelParts(opened.resolved, model, backend, opened.vocabulary, opened.constraints)
             return LlamaLoadedModel.start(parts, self._slots, self._outlet, self._clock)
         except BaseException:
             backend.close()
@@ -148,7 +156,7 @@ class LlamaRuntime:
             raise
 
 
-def _try_and_open(resolved: ResolvedModel, state: AgentDesiredState, keep_loading: KeepLoading) -> _LlamaProof:
+def _try_and_open(resolved: ResolvedModel, state: AgentDesiredState, keep_loading: KeepLoading) -> _OpenedFile:
     """Only what another process came through is opened by this one."""
     stamps = _stamps(resolved.parts)
     weight_bytes = sum(size for size, *_ in stamps)
@@ -162,7 +170,14 @@ def _try_and_open(resolved: ResolvedModel, state: AgentDesiredState, keep_loadin
         v_cache_dtype=parameters.v_cache_dtype.value,
     )
     run_trial(order, keep_loading, weight_bytes)
-    return _LlamaProof(resolved, load_vocabulary(resolved.path), stamps)
+    vocabulary = load_vocabulary(resolved.path)
+    try:
+        if not keep_loading():
+            raise LoadGivenUpError
+        return _OpenedFile(resolved, vocabulary, open_constraints(vocabulary.vocabulary), stamps)
+    except BaseException:
+        vocabulary.release()
+        raise
 
 
 def _may_compute(weight_bytes: int) -> bool:

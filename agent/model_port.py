@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from agent.core.backend import BackendLimits
+from agent.core.backend import BackendLimits, ConstraintMatcher
 from agent.core.commands import EngineCommand
 from agent.core.swap_events import Problem, Proof, Proved
 from shared.desired_state import AgentDesiredState
+from shared.failures import Failure
+from shared.messages_to_agent import ConstraintText
 
 KeepLoading = Callable[[], bool]
 """Asked by the working thread now and then; False gives the proof or the load up."""
@@ -35,6 +37,14 @@ class PromptReader(Protocol):
         tokenised, RuntimeError when the model was closed."""
 
 
+class ConstraintSource(Protocol):
+    """From a client's constraint to a matcher for its request. Callable from any thread."""
+
+    def compile(self, constraint: ConstraintText) -> ConstraintMatcher | Failure:
+        """A matcher of the caller's own, at its start; or a failure that is the request's own. Blocks, for a second
+        or so at most."""
+
+
 class LoadedModel(Protocol):
     """A model that serves: weights, context and the engine's thread."""
 
@@ -49,6 +59,9 @@ class LoadedModel(Protocol):
 
     @property
     def reader(self) -> PromptReader: ...
+
+    @property
+    def constraints(self) -> ConstraintSource: ...
 
     def submit(self, command: EngineCommand) -> None:
         """Put a command into the engine's inbox. Never blocks. Ignored when the engine has ended."""

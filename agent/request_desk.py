@@ -1,7 +1,7 @@
 """The one table of members in flight: prepares them, hands them to the engine, and ends each exactly once.
 
 A slot is an entry of this table: it is taken when a request arrives and given back with the member's last word,
-nowhere else. All methods run on the event loop and none awaits, save the preparation of one prompt.
+nowhere else. All methods run on the event loop and none awaits, save the preparation of one request.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from agent.core.backend import ConstraintMatcher
 from agent.core.commands import Cancel as CancelInEngine
 from agent.core.commands import Submit
 from agent.core.events import EngineEvent, MemberEnded, PromptProgress, StepReport, TokensCommitted
@@ -23,8 +24,6 @@ from shared.messages_from_agent import Accepted, Busy, MemberEnd, MessageFromAge
 from shared.messages_to_agent import Cancel, Generate
 
 logger = logging.getLogger(__name__)
-
-CONSTRAINTS_LATER = "not supported yet: this agent cannot constrain its output"
 
 
 class MemberKey(NamedTuple):
@@ -49,11 +48,25 @@ class _Member:
 
 
 @dataclass(frozen=True, slots=True)
+class _Prepared:
+    prompt: tuple[int, ...]
+    constraint: ConstraintMatcher | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Service:
     """What requests are run with: fixed for each request when it arrives."""
 
     model: LoadedModel
     sampling: SamplingParameters
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """Threads on which requests are read: apart, so that nobody's long compile keeps another's prompt waiting."""
+
+    prompts: Executor
+    constraints: Executor  # they mostly wait for the compiler, so there are as many as slots
 
 
 class RequestDesk:
@@ -63,13 +76,13 @@ class RequestDesk:
         self,
         slots: int,
         outlet: Outlet,
-        workers: Executor,
+        readers: Readers,
         tasks: asyncio.TaskGroup,
         on_slots_in_use: Callable[[int], None],
     ) -> None:
         self._slots = slots
         self._outlet = outlet
-        self._workers = workers
+        self._readers = readers
         self._tasks = tasks
         self._on_slots_in_use = on_slots_in_use
         self._members: dict[MemberKey, _Member] = {}
@@ -108,10 +121,6 @@ class RequestDesk:
         key = MemberKey(link, message.member, message.attempt)
         if key in self._members:
             logger.warning("link %d sent member %d twice; the second is ignored", link, message.member)
-            return
-        if message.constraint is not None:
-            failure = Failure(FailureKind.GRAMMAR_INITIALIZATION, CONSTRAINTS_LATER, "grammar")
-            self._refuse(key, failure)
             return
         if not self._is_open or self._service is None or len(self._members) >= self._slots:
             self._outlet.send(link, Busy(member=message.member, attempt=message.attempt))
@@ -168,25 +177,35 @@ class RequestDesk:
 
     async def _prepare(self, key: MemberKey, member: _Member, service: Service) -> None:
         """Cancelled here: the member has ended already; the worker's result, if it comes, is nobody's."""
-        limit = service.model.limits.request_limit_tokens
-        loop = asyncio.get_running_loop()
         try:
-            prompt = await loop.run_in_executor(
-                self._workers, prepare_prompt, member.message, service.model.reader, limit
-            )
+            prepared = await self._read(member.message, service.model)
         except Exception:  # a bug of ours, or of the tokenizer: this member fails, the agent lives
             logger.exception("member %d of link %d could not be prepared", key.member, key.link)
-            prompt = Failure(FailureKind.INTERNAL, "the agent failed while it read the prompt")
+            prepared = Failure(FailureKind.INTERNAL, "the agent failed while it read the request")
         member.preparation = None
-        if isinstance(prompt, Failure):
+        if isinstance(prepared, Failure):
             del self._members[key]
-            self._refuse(key, prompt)
+            self._refuse(key, prepared)
             self._slots_changed()
             return
-        self._accept(key, member, service, prompt)
+        self._accept(key, member, service, prepared)
 
-    def _accept(self, key: MemberKey, member: _Member, service: Service, prompt: tuple[int, ...]) -> None:
-        message = member.message
+    async def _read(self, message: Generate, model: LoadedModel) -> _Prepared | Failure:
+        """Cancelled here: both are given up, though one that runs already runs on unheard."""
+        loop = asyncio.get_running_loop()
+        limit = model.limits.request_limit_tokens
+        reading = loop.run_in_executor(self._readers.prompts, prepare_prompt, message, model.reader, limit)
+        if message.constraint is None:
+            prompt = await reading
+            return prompt if isinstance(prompt, Failure) else _Prepared(prompt)
+        compiling = loop.run_in_executor(self._readers.constraints, model.constraints.compile, message.constraint)
+        prompt, constraint = await asyncio.gather(reading, compiling)
+        if isinstance(prompt, Failure):
+            return prompt
+        return constraint if isinstance(constraint, Failure) else _Prepared(prompt, constraint)
+
+    def _accept(self, key: MemberKey, member: _Member, service: Service, prepared: _Prepared) -> None:
+        message, prompt = member.message, prepared.prompt
         accepted = Accepted(member=key.member, attempt=key.attempt, prompt_tokens=len(prompt))
         self._outlet.send(key.link, accepted)
         if message.max_tokens == 0:
@@ -201,6 +220,7 @@ class RequestDesk:
                 seed=message.seed,
                 arrival=member.arrival,
                 priority=message.priority,
+                constraint=prepared.constraint,
             )
         )
 

@@ -26,7 +26,7 @@ class AgentSettings(SettingsModel):
     slots: int = Field(ge=1, le=65_535, description="how many requests may run at once; llama.cpp allows 255")
     name: str | None = Field(default=None, min_length=1, max_length=256, description="what people call this agent")
     drain_timeout_seconds: Duration = Field(
-        default=60.0, description="how long requests may go on after SIGTERM before they are handed back, in seconds"
+        default=60.0, description="how long requests may go on after SIGTERM before they are handed back"
     )
     agent_token_file: Path | None = Field(
         default=None, description="a file with the token that the balancer's --agent-token-file holds"

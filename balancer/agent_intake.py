@@ -103,7 +103,11 @@ class AgentIntake:
             stream = self._stream_of(agent_id, end.member, end.attempt)
             if stream is not None:
                 failure = None if end.failure is None else _of_an_agent(end.failure)
-                self._feed(events.MemberEnded(stream.member, end.attempt, end.finish_reason, end.usage, failure))
+                self._feed(
+                    events.MemberEnded(
+                        stream.member, end.attempt, end.finish_reason, end.usage, failure, end.matched_stop
+                    )
+                )
 
     def _react(self, stream: ResponseStream, item: TokenItem, outcome: PutOutcome) -> None:
         if outcome is PutOutcome.FIRST:

@@ -4,20 +4,17 @@ Pure: no socket, no request. The sentence never holds library text, an address o
 field name, since whoever sent the body may not be whoever reads the answer.
 """
 
-import re
 from typing import Any, Final, TypeVar
 
 import orjson
 from pydantic import BaseModel, ValidationError
 
+from balancer.body_outline import BodyOutline, Path, TooManyThings, outline_of
 from balancer.validation_sentences import fault_sentences
 
 Model = TypeVar("Model", bound=BaseModel)
 
 MAX_NAME_CHARACTERS: Final = 64
-# A body of 8 MB can hold millions of empty lists or unknown keys. To build and refuse them would take seconds, in which
-# this process does little else, and hundreds of megabytes. No body that means something comes near.
-MAX_THINGS: Final = 20_000
 
 
 class BodyRefused(Exception):
@@ -39,10 +36,17 @@ def parse_body(data: bytes, model: type[Model], *, refuse_duplicate_keys: bool =
     """A validated `model`. Raises BodyRefused(400).
 
     `refuse_duplicate_keys` concerns the top level: parsers disagree about which of the two counts, so a gateway in
-    front of us may have checked the other one.
+    front of us may have checked the other one. Objects that the model's `OBJECTS_AS_TEXT` names (paths of keys) reach
+    it as the very text that the client wrote: parsed and written again, numbers might change.
     """
-    keys = _top_level_keys(data)
+    as_text: frozenset[Path] = getattr(model, "OBJECTS_AS_TEXT", frozenset())
+    outline = _outline(data, as_text)
     document = _load(data)
+    keys = outline.keys
+    if outline.repeated is not None:
+        raise _fault(f"{'.'.join(outline.repeated)}: is given twice; give it once")
+    for path, text in outline.texts.items():
+        _put_text(document, path, text)
     if refuse_duplicate_keys and len(keys) != len(document):
         raise _fault(f"{_shown(_first_duplicate(keys))}: is given twice; give it once")
     try:
@@ -68,40 +72,21 @@ def _load(data: bytes) -> dict[str, Any]:
     return document
 
 
-# --- what orjson does not tell --------------------------------------------------------------------------------------
+def _outline(data: bytes, as_text: frozenset[Path]) -> BodyOutline:
+    try:
+        return outline_of(data, as_text)
+    except TooManyThings as error:
+        raise _fault(f"the body holds more than {error.most} strings, lists and objects; send fewer") from None
 
-_STRUCTURE: Final = re.compile(rb'["\[\]{}]')
-_COLON: Final = re.compile(rb"[ \t\r\n]*:")
-_REST_OF_STRING: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
-
-def _top_level_keys(data: bytes) -> list[bytes]:
-    """Raw JSON strings before a colon at depth one, repeated ones too: orjson keeps the last and says nothing.
-
-    Looked for before anything is built, so that a body of too many small things is refused while that is cheap. Of
-    data that is no JSON anything may come out. Long strings and number lists are passed over by C code.
-    """
-    keys: list[bytes] = []
-    depth = position = things = 0
-    while (found := _STRUCTURE.search(data, position)) is not None:
-        position = found.end()
-        character = found.group()
-        if character in b"]}":
-            depth -= 1
-            continue
-        things += 1
-        if things > MAX_THINGS:
-            raise _fault(f"the body holds more than {MAX_THINGS} strings, lists and objects; send fewer")
-        if character != b'"':
-            depth += 1
-            continue
-        string = _REST_OF_STRING.match(data, position)
-        if string is None:
-            break  # it never ends
-        position = string.end()
-        if depth == 1 and _COLON.match(data, position):
-            keys.append(data[found.start() : position])
-    return keys
+def _put_text(document: dict[str, Any], path: Path, text: bytes) -> None:
+    """Unless another value of the same name came after the object."""
+    *parents, name = path
+    place: Any = document
+    for parent in parents:
+        place = place.get(parent) if isinstance(place, dict) else None
+    if isinstance(place, dict) and isinstance(place.get(name), dict):
+        place[name] = text.decode()
 
 
 def _first_duplicate(keys: list[bytes]) -> str:

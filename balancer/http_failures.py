@@ -11,6 +11,7 @@ from typing import Final
 from shared.failures import Failure, FailureKind
 
 GENERATION_DISABLED_TEXT: Final = "Token generation is disabled while the cluster is configured for embeddings"
+GRAMMAR_WITH_THINKING_TEXT: Final = "Grammar constraints are incompatible with thinking mode"
 AGENT_SILENT_TEXT: Final = (
     "Inference timed out after {item_timeout_ms}ms waiting for next token. "
     "Increase --inference-item-timeout if the prompt requires longer processing."
@@ -31,11 +32,15 @@ class FailureRow:
 
 _ROWS: Final[Mapping[FailureKind, FailureRow]] = {
     FailureKind.INVALID_REQUEST: FailureRow(400),
+    FailureKind.MODEL_NOT_FOUND: FailureRow(404),
     FailureKind.EMPTY_PROMPT: FailureRow(400),
     FailureKind.PROMPT_TOO_LONG: FailureRow(400),
     FailureKind.GRAMMAR_SYNTAX: FailureRow(400, native_variant="GrammarSyntaxError"),
     FailureKind.GRAMMAR_INITIALIZATION: FailureRow(400, native_variant="GrammarInitializationFailed"),
     FailureKind.GRAMMAR_REJECTED_OUTPUT: FailureRow(500, native_variant="GrammarRejectedModelOutput"),
+    FailureKind.GRAMMAR_INCOMPATIBLE_WITH_THINKING: FailureRow(
+        400, GRAMMAR_WITH_THINKING_TEXT, "GrammarIncompatibleWithThinking"
+    ),
     FailureKind.GENERATION_DISABLED: FailureRow(501, GENERATION_DISABLED_TEXT, "TokenGenerationDisabled"),
     FailureKind.BUFFER_FULL: FailureRow(503, "Buffered requests overflow"),
     FailureKind.WAITED_TOO_LONG: FailureRow(504, "Waiting for available slot timed out"),

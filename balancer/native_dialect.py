@@ -4,63 +4,39 @@ Pure. A line is one JSON document and a newline. What stands before and after th
 request, so it is made once; per token only the text is encoded.
 """
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final
 
 import orjson
-from pydantic import Discriminator, Field, Tag
+from pydantic import Field
 
 from balancer.generation_request import GenerationRequest, MemberRequest
 from balancer.http_failures import ENDED_WITHOUT_TERMINAL, row_of, text_of
+from balancer.native_grammar import OBJECTS_AS_TEXT, Grammar
 from shared.desired_state import INT32_MAX, StrictModel
 from shared.failures import Failure
 from shared.generation import Channel, FinishReason, Usage
 from shared.prefix_hashes import BLOCK_BYTES, MAX_HASHES, prefix_hashes
 
 RAW_PROMPT_ENDPOINT: Final = "continue_from_raw_prompt"
-GRAMMAR_ANSWER: Final = "not supported yet"
 
 # A character is at least one byte, so the blocks that are hashed lie within these.
 HASHED_CHARACTERS: Final = BLOCK_BYTES * MAX_HASHES
 
 
-class GbnfGrammar(StrictModel):
-    """A grammar in llama.cpp's GBNF."""
-
-    type: Literal["gbnf"]
-    grammar: str
-    root: str
-
-
-class JsonSchemaGrammar(StrictModel):
-    """A JSON schema, as text."""
-
-    type: Literal["json_schema"]
-    schema_: Annotated[str, Field(alias="schema")]
-
-
-def _grammar_tag(value: Any) -> str | None:
-    return str(value.get("type")) if isinstance(value, dict) else None
-
-
-Grammar = Annotated[
-    Annotated[GbnfGrammar, Tag("gbnf")] | Annotated[JsonSchemaGrammar, Tag("json_schema")],
-    Discriminator(
-        _grammar_tag,
-        custom_error_type="grammar_type",
-        custom_error_message='must be an object whose type is "gbnf" or "json_schema"',
-    ),
-]
-
-
 class RawPromptBody(StrictModel):
     """The body of `POST /api/v1/continue_from_raw_prompt` (seed 004). `max_tokens` is a hard limit."""
+
+    OBJECTS_AS_TEXT: ClassVar = OBJECTS_AS_TEXT
 
     raw_prompt: str
     max_tokens: Annotated[int, Field(ge=0, le=INT32_MAX)]
     grammar: Grammar | None = None
 
-    def to_generation_request(self, request_id: str, seed: int) -> GenerationRequest:
+    def to_generation_request(self, request_id: str, seed: int) -> GenerationRequest | Failure:
         """A group of one. `seed`: 63 random bits, since nobody can ask for a seed here yet."""
+        constraint = None if self.grammar is None else self.grammar.constraint()
+        if isinstance(constraint, Failure):
+            return constraint
         return GenerationRequest(
             request_id=request_id,
             endpoint=RAW_PROMPT_ENDPOINT,
@@ -68,6 +44,7 @@ class RawPromptBody(StrictModel):
             prompt_token_ids=None,
             max_tokens=self.max_tokens,
             members=(MemberRequest(index=0, seed=seed),),
+            constraint=constraint,
             prefix_hashes=prefix_hashes(self.raw_prompt[:HASHED_CHARACTERS].encode(), "text"),
         )
 

@@ -11,7 +11,7 @@ from aiohttp import web
 from balancer.chunked_stream import STALL_SECONDS, ChunkedStream, ClientGone, ClientTooSlow
 from balancer.generation_request import GenerationRequest
 from balancer.http_failures import GENERATION_DISABLED_TEXT, row_of
-from balancer.native_dialect import GRAMMAR_ANSWER, RAW_PROMPT_ENDPOINT, NativeLines, RawPromptBody
+from balancer.native_dialect import RAW_PROMPT_ENDPOINT, NativeLines, RawPromptBody
 from balancer.open_group import OpenGroup
 from balancer.request_body import BodyLimits, BodyRefused, read_body
 from balancer.response_stream import Ended, ResponseStream, StreamEvent, Tokens
@@ -67,20 +67,30 @@ class NativeRoutes:
         return stream.response
 
     async def _answer(self, body: RawPromptBody, request_id: str, lines: NativeLines, stream: ChunkedStream) -> None:
-        at_once = _answer_without_an_agent(body, lines)
-        if at_once is not None:
-            await stream.open(_headers(request_id))
-            await stream.send([at_once])
-            await stream.finish()
-            return
-        group = self.open_group(body.to_generation_request(request_id, secrets.randbits(63)))
+        wanted = body.to_generation_request(request_id, secrets.randbits(63))
+        if isinstance(wanted, Failure):
+            await _answer_at_once(lines.failure(None, wanted), stream, request_id)
+        elif wanted.max_tokens == 0:  # nothing is read either, so every counter is 0 and nobody generated it
+            await _answer_at_once(lines.done(None, FinishReason.LENGTH, Usage()), stream, request_id)
+        else:
+            await self._answer_from_a_group(wanted, lines, stream)
+
+    async def _answer_from_a_group(self, wanted: GenerationRequest, lines: NativeLines, stream: ChunkedStream) -> None:
+        group = self.open_group(wanted)
         group.on_abort(stream.abort)  # too slow while we wait for it: its connection's loss cancels us
         try:
-            await stream.open(_headers(request_id))
-            await _relay(group.streams[0], lines, stream, request_id)
+            await stream.open(_headers(wanted.request_id))
+            await _relay(group.streams[0], lines, stream, wanted.request_id)
             await stream.finish()
         finally:
             group.leave()  # nothing may be awaited here: this runs while we are cancelled
+
+
+async def _answer_at_once(line: bytes, stream: ChunkedStream, request_id: str) -> None:
+    """The only line of an answer that needs no agent."""
+    await stream.open(_headers(request_id))
+    await stream.send([line])
+    await stream.finish()
 
 
 async def _relay(events: ResponseStream, lines: NativeLines, stream: ChunkedStream, request_id: str) -> None:
@@ -113,18 +123,6 @@ def documents_of(arrived: Sequence[StreamEvent], lines: NativeLines) -> tuple[li
             documents.append(lines.end(event.agent_name, event.finish_reason, event.usage, event.failure))
             return documents, True
     return documents, False
-
-
-def _answer_without_an_agent(body: RawPromptBody, lines: NativeLines) -> bytes | None:
-    """The only line of an answer that needs no model: a grammar (not yet), or no tokens wanted.
-
-    With `max_tokens` 0 nothing is read either, so every counter is 0 and nobody generated it.
-    """
-    if body.grammar is not None:
-        return lines.failure(None, Failure(FailureKind.GRAMMAR_INITIALIZATION, GRAMMAR_ANSWER))
-    if body.max_tokens == 0:
-        return lines.done(None, FinishReason.LENGTH, Usage())
-    return None
 
 
 def _headers(request_id: str) -> dict[str, str]:

@@ -71,7 +71,7 @@ class Performer:
 
     def _finish_member(self, action: actions.FinishMember) -> None:
         stream = self._tables.streams[action.member]
-        stream.end(action.finish_reason, action.usage, None, self._clock())
+        stream.end(action.finish_reason, action.usage, None, self._clock(), action.matched_stop)
 
     def _fail_group(self, action: actions.FailGroup) -> None:
         opened = self._tables.open.get(action.group)
@@ -105,16 +105,24 @@ class Performer:
 
 def _generate(opened: OpenGroup, index: int, action: actions.Dispatch) -> Generate:
     request: GenerationRequest = opened.request
-    seed = next(member.seed for member in request.members if member.index == index)
+    member = next(one for one in request.members if one.index == index)
+    raw_prompt, prompt_token_ids = request.prompt_of(member)
+    options = request.options
     return Generate(
         member=action.member,
         attempt=action.attempt,
         request_id=request.request_id,
-        raw_prompt=request.raw_prompt,
-        prompt_token_ids=request.prompt_token_ids,
+        raw_prompt=raw_prompt,
+        prompt_token_ids=prompt_token_ids,
         max_tokens=request.max_tokens,
-        seed=seed,
+        seed=member.seed,
         priority=request.priority,
         constraint=request.constraint,
         prefix_hashes=list(request.prefix_hashes),
+        sampling=options.sampling,
+        stop=options.stop,
+        logprobs=options.logprobs,
+        echo=options.echo,
+        adapter=options.adapter,
+        parses_special=options.parses_special,
     )

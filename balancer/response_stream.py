@@ -29,7 +29,7 @@ class Accepted(NamedTuple):
 
 
 class Tokens(NamedTuple):
-    """Some tokens, at least one id."""
+    """Some tokens; without any id text alone, or log-probabilities of some of the prompt's tokens."""
 
     agent_name: str | None
     item: TokenItem
@@ -42,6 +42,7 @@ class Ended(NamedTuple):
     finish_reason: FinishReason | None
     usage: Usage
     failure: Failure | None
+    matched_stop: str | int | None = None
 
 
 StreamEvent = Accepted | Tokens | Ended
@@ -130,12 +131,12 @@ class ResponseStream:
             self._put(Accepted(prompt_tokens, self.agent_name), EVENT_OVERHEAD_BYTES, now)
 
     def put_item(self, item: TokenItem, now: float) -> PutOutcome:
-        """Keep an item for the reader. An item without ids is only a sign of life."""
+        """Keep an item for the reader. An item with neither ids nor anything of the prompt is only a sign of life."""
         self.last_item_at = now
-        _, _, first_token_index, ids, text, _ = item
+        _, _, first_token_index, ids, text, _, logprobs = item
         if self.is_closed or self.is_ended:
             return PutOutcome.DROPPED
-        if not ids:
+        if not ids and not text and not logprobs:
             return PutOutcome.KEPT
         known = len(self.token_ids)
         if first_token_index != known:
@@ -147,12 +148,21 @@ class ResponseStream:
         self.delivered_characters += len(text)
         size = EVENT_OVERHEAD_BYTES + FURTHER_TOKEN_BYTES * (len(ids) - 1)
         size += len(text) if text.isascii() else 4 * len(text)
+        if logprobs is not None:
+            size += len(logprobs)
         if self._pending_bytes + size > self._max_pending_bytes:
             return PutOutcome.OVER_BOUND
         self._put(Tokens(self.agent_name, item), size, now)
         return PutOutcome.KEPT if known else PutOutcome.FIRST
 
-    def end(self, finish_reason: FinishReason | None, usage: Usage, failure: Failure | None, now: float) -> None:
+    def end(
+        self,
+        finish_reason: FinishReason | None,
+        usage: Usage,
+        failure: Failure | None,
+        now: float,
+        matched_stop: str | int | None = None,
+    ) -> None:
         """Put the last event; no-op when it was put before.
 
         What came before is still read first, except by a reader that was too slow for it.
@@ -162,7 +172,7 @@ class ResponseStream:
         self.is_ended = True
         if failure is not None and failure.kind is FailureKind.SLOW_CONSUMER:
             self.take_nowait()
-        self._put(Ended(self.agent_name, finish_reason, usage, failure), 0, now)
+        self._put(Ended(self.agent_name, finish_reason, usage, failure, matched_stop), 0, now)
 
     def close(self) -> None:
         """The reader left: keep nothing for it any more."""

@@ -1,4 +1,5 @@
-"""Tokens per second and time to first token, ours against llama-server and llama-batched-bench, in one run."""
+"""Tokens per second and time to first token, ours against llama-server and llama-batched-bench, in one run; free first,
+then constrained."""
 
 import asyncio
 from collections import defaultdict
@@ -7,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench import peers, protocol, report, streams
+from bench import constrained, peers, protocol, report, streams
 from bench.prompts import Tokenize, exact_prompt
 from bench.steersman_fleet import DEFAULT_CHAIN, GREEDY, running_fleet
 
@@ -44,6 +45,8 @@ def measure(model: protocol.Model, peer: peers.Peer, tokenize: Tokenize, work: P
             }
             rates, firsts = _rounds(sides, tokenize, theirs)
             parts.append(_table(f"{model.name}, {chain}", rates, firsts, batched))
+        fleet.put_state(model, slots, GREEDY)
+        parts.append(constrained.measure(model, fleet.inference, server, tokenize))
     return "\n".join(parts)
 
 

@@ -18,12 +18,13 @@ class Dialect:
     end_mark: bytes
     generated_tokens: Any  # last line (parsed JSON) -> tokens
 
-    def body(self, prompt: str, tokens: int, sampling: dict[str, Any]) -> bytes:
-        """The request's JSON."""
+    def body(self, prompt: str, tokens: int, fields: dict[str, Any]) -> bytes:
+        """The request's JSON. `fields` are sampling and constraint; ours has no sampling, which is the fleet's."""
         if self is STEERSMAN:
-            return json.dumps({"raw_prompt": prompt, "max_tokens": tokens}).encode()
-        fields = {"prompt": prompt, "n_predict": tokens, "stream": True, "ignore_eos": True, **sampling}
-        return json.dumps(fields).encode()
+            own = {name: fields[name] for name in ("grammar",) if name in fields}
+            return json.dumps({"raw_prompt": prompt, "max_tokens": tokens, **own}).encode()
+        whole = {"prompt": prompt, "n_predict": tokens, "stream": True, "ignore_eos": True, **fields}
+        return json.dumps(whole).encode()
 
 
 STEERSMAN = Dialect(
@@ -56,15 +57,15 @@ class Timeline:
 
 
 async def run_streams(
-    base: str, dialect: Dialect, prompts: Sequence[str], tokens: int, sampling: dict[str, Any]
+    base: str, dialect: Dialect, prompts: Sequence[str], tokens: int, fields: dict[str, Any]
 ) -> list[Timeline]:
     """All prompts at once, one connection each."""
-    return await asyncio.gather(*(_run_stream(base, dialect, prompt, tokens, sampling) for prompt in prompts))
+    return await asyncio.gather(*(_run_stream(base, dialect, prompt, tokens, fields) for prompt in prompts))
 
 
-async def _run_stream(base: str, dialect: Dialect, prompt: str, tokens: int, sampling: dict[str, Any]) -> Timeline:
+async def _run_stream(base: str, dialect: Dialect, prompt: str, tokens: int, fields: dict[str, Any]) -> Timeline:
     where = urlsplit(base)
-    body = dialect.body(prompt, tokens, sampling)
+    body = dialect.body(prompt, tokens, fields)
     reader, writer = await asyncio.open_connection(where.hostname, where.port, limit=1 << 20)
     head = f"POST {dialect.path} HTTP/1.1\r\nHost: {where.netloc}\r\nContent-Type: application/json\r\n"
     head += f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"

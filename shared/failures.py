@@ -13,11 +13,13 @@ class FailureKind(StrEnum):
 
     # The request itself is wrong; another try would fail in the same way.
     INVALID_REQUEST = "invalid_request"
+    MODEL_NOT_FOUND = "model_not_found"
     EMPTY_PROMPT = "empty_prompt"
     PROMPT_TOO_LONG = "prompt_too_long"
     GRAMMAR_SYNTAX = "grammar_syntax"
     GRAMMAR_INITIALIZATION = "grammar_initialization"
     GRAMMAR_REJECTED_OUTPUT = "grammar_rejected_output"
+    GRAMMAR_INCOMPATIBLE_WITH_THINKING = "grammar_incompatible_with_thinking"
     GENERATION_DISABLED = "generation_disabled"
 
     # The fleet has no place for it now.

@@ -79,7 +79,9 @@ class ChatTemplateOverride(StrictModel):
 class TokenItem(NamedTuple):
     """Tokens of one member. `text` holds whole characters and may be empty (half a character, or a control token).
 
-    No token ids at all means progress: the prompt advances, nothing is visible yet.
+    No token ids at all, before the first token: the prompt advances and, if that was asked for, `text` is a piece of it
+    (echo) and `logprobs` are those of some of its tokens, in order. After the first token: text that was held back.
+    `logprobs`: packed (`shared.logprobs`), one place for each token id; None when nobody asked.
     """
 
     member: int
@@ -88,16 +90,22 @@ class TokenItem(NamedTuple):
     token_ids: tuple[int, ...]
     text: str
     channel: Channel
+    logprobs: bytes | None = None
 
 
 class MemberEnd(NamedTuple):
-    """The last word about one member: a finish reason, or a failure. It frees the slot."""
+    """The last word about one member: a finish reason, or a failure. It frees the slot.
+
+    `matched_stop`: the stop string, the pattern of the regex, or the id out of the stop token ids that ended it; None
+    at the model's own end, at the limit, and for a finished constraint.
+    """
 
     member: int
     attempt: int
     finish_reason: FinishReason | None
     usage: Usage
     failure: Failure | None
+    matched_stop: str | int | None = None
 
 
 class TokenFrame(NamedTuple):

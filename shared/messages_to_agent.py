@@ -2,15 +2,21 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from shared.desired_state import AgentDesiredState, StrictModel
+from shared.generation_options import LogprobOptions, SamplingOptions, StopOptions
 
 MAX_ADDRESSES = 64
 MAX_PREFIX_HASHES = 64
 MAX_INLINE_TEXT = 64 * 1024 * 1024
 
+MAX_CONSTRAINT_BYTES = 1024 * 1024  # in UTF-8
+MAX_ROOT_CHARACTERS = 256
+MAX_ADAPTER_NAME_CHARACTERS = 256
+
 Id = Annotated[int, Field(ge=0, le=2**63 - 1)]
+Seed = Annotated[int, Field(ge=0, le=2**64 - 1)]
 
 
 class Welcome(StrictModel):
@@ -28,12 +34,21 @@ class SetState(StrictModel):
     state: AgentDesiredState
 
 
+def _check_constraint_size(text: str) -> str:
+    if len(text) > MAX_CONSTRAINT_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_CONSTRAINT_BYTES:
+        raise ValueError(f"a constraint has at most {MAX_CONSTRAINT_BYTES} bytes")
+    return text
+
+
 class ConstraintText(StrictModel):
-    """A grammar as the client wrote it; `kind` is `gbnf`, `json_schema`, ..."""
+    """A grammar as the client wrote it; `kind` is `gbnf`, `json_schema`, `ebnf`, `regex` or `structural_tag`.
+
+    `text`: of the last and of `json_schema` JSON, of `regex` the pattern. `root`: the first rule, of `gbnf` only.
+    """
 
     kind: Annotated[str, Field(max_length=32)]
-    text: Annotated[str, Field(max_length=1024 * 1024)]
-    root: Annotated[str, Field(max_length=256)] | None = None
+    text: Annotated[str, AfterValidator(_check_constraint_size)]
+    root: Annotated[str, Field(max_length=MAX_ROOT_CHARACTERS)] | None = None
 
 
 class Generate(StrictModel):
@@ -41,6 +56,9 @@ class Generate(StrictModel):
 
     `prompt_token_ids` is packed: little-endian int32 per token, one `bin` field. `prefix_hashes` are 64-bit hashes
     of growing prefixes of the prompt (see `shared.prefix_hashes`).
+
+    `echo`: the prompt's text comes first, in items without token ids. `adapter`: by its name in the desired state.
+    `parses_special`: names of special tokens in a `raw_prompt` become those tokens.
     """
 
     member: Id
@@ -49,10 +67,16 @@ class Generate(StrictModel):
     raw_prompt: Annotated[str, Field(max_length=MAX_INLINE_TEXT)] | None = None
     prompt_token_ids: Annotated[bytes, Field(max_length=MAX_INLINE_TEXT)] | None = None
     max_tokens: Annotated[int, Field(ge=0, le=2**31 - 1)]
-    seed: Id
+    seed: Seed
     priority: Annotated[int, Field(ge=-100, le=100)] = 0
     constraint: ConstraintText | None = None
     prefix_hashes: list[int] = Field(default_factory=list, max_length=MAX_PREFIX_HASHES)
+    sampling: SamplingOptions | None = None  # None: as the desired state says
+    stop: StopOptions | None = None
+    logprobs: LogprobOptions | None = None
+    echo: bool = False
+    adapter: Annotated[str, Field(max_length=MAX_ADAPTER_NAME_CHARACTERS)] | None = None
+    parses_special: bool = True
 
 
 class Cancel(StrictModel):

@@ -4,7 +4,7 @@ Nothing here imports llama.cpp or numpy: a logits row passes through as an opaqu
 `Sampler.sample`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
@@ -33,18 +33,18 @@ class DecodeOutcome(Enum):
 class PlannedRun:
     """Consecutive tokens of one sequence in a batch: `tokens[i]` goes to position `first_position + i`.
 
-    `wants_logits` asks for the logits of the run's last token only.
+    `wants_logits`: of how many of its last tokens (True is one: mostly it is the last one, or none).
     """
 
     sequence_id: int
     tokens: Sequence[int]
     first_position: int
-    wants_logits: bool
+    wants_logits: int
 
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """What one decode evaluates, in batch order. Logits rows come back in the order of the runs that want them."""
+    """What one decode evaluates, in batch order. Rows of logits come back in the order of the tokens they belong to."""
 
     runs: tuple[PlannedRun, ...]
 
@@ -76,6 +76,67 @@ class Sampler(Protocol):
         """The token at `answer_index` of the answer; None when the row allows no token (all -inf, NaN)."""
 
 
+    def forbid(self, logits: LogitsRow, tokens: Collection[int]) -> None:
+        """Make these tokens impossible, in place; the row stays as it is when nothing else is possible."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogprobsWanted:
+    """What to tell of each token: itself, the `top_count` likeliest, and `token_ids`.
+
+    `prompt_start`: first token of the prompt to tell of; None: of the answer only. `with_text`: pieces of text too.
+    """
+
+    top_count: int = 0
+    token_ids: tuple[int, ...] = ()
+    prompt_start: int | None = None
+    with_text: bool = False
+
+
+class LogprobReading(Protocol):
+    """Natural logarithms of the model's own probabilities: log-softmax of a raw row. Outlives the row."""
+
+    def of(self, token: int) -> float:
+        """Of one token."""
+
+    @property
+    def top(self) -> Sequence[tuple[int, float]]:
+        """The likeliest tokens, falling; of equal ones the lower id first."""
+
+    @property
+    def asked(self) -> Sequence[tuple[int, float]]:
+        """The tokens that were asked for, in that order."""
+
+
+class ConstraintMatcher(Protocol):
+    """One request's walk through its constraint. Owned by one thread at a time; never rolled back.
+
+    Once `failed` is true it stays so, and nothing the matcher says about tokens is of use: a failed constraint may
+    well show a mask of nothing but the end (llguidance does), so it is asked for after each call.
+    """
+
+    def mask(self, logits: LogitsRow) -> bool:
+        """Make -inf, in place, every token that may not follow; false when the constraint failed.
+
+        End-of-generation tokens stay where the output may end here.
+        """
+
+    def accept(self, token: int) -> bool:
+        """The token was sampled (never one that ends the generation); false when it failed or refuses the token."""
+
+    def take_forced(self, limit: int) -> Sequence[int]:
+        """The tokens that must follow, at most `limit` (at least 1) of them, accepted already; often none. Never one
+        that ends the generation."""
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the output is complete and nothing but its end can follow."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the constraint broke while it was walked; the output is of no use then."""
+
+
 class SequenceMemory(Protocol):
     """The cells of a context, by sequence. Sequence ids up to HIGHEST_SEQUENCE_ID are possible."""
 
@@ -103,9 +164,12 @@ class Backend(SequenceMemory, Protocol):
         """Evaluate the plan. Logits are readable only after DECODED, until the next decode."""
 
     def logits(self, row: int) -> LogitsRow:
-        """Logits of the `row`-th run of the last plan that wanted them (0-based)."""
+        """Logits of the `row`-th token of the last plan for which they were wanted (0-based)."""
 
     def new_sampler(self, parameters: SamplingParameters, seed: int) -> Sampler: ...
+
+    def read_logprobs(self, logits: LogitsRow, wanted: LogprobsWanted) -> LogprobReading:
+        """What the raw row says of each token; to be asked for before anything changes the row."""
 
     def request_abort(self) -> None:
         """Make a running decode return ABORTED soon. Callable from any thread."""
@@ -136,4 +200,11 @@ class Vocabulary(Protocol):
     def token_piece(self, token: int) -> bytes:
         """The bytes the token stands for; empty for control tokens. Raises ValueError outside the vocabulary."""
 
+    def token_text(self, token: int) -> str:
+        """The token as the vocabulary spells it, control tokens too. Raises ValueError outside the vocabulary."""
+
     def is_end_of_generation(self, token: int) -> bool: ...
+
+    @property
+    def end_of_generation_tokens(self) -> frozenset[int]:
+        """All tokens for which `is_end_of_generation` is true. The first use may take a while (0.1 s)."""

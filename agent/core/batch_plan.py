@@ -1,4 +1,6 @@
-"""Which rows the next decode evaluates: members with one pending token first, then chunks of prompts.
+"""Which rows the next decode evaluates: members that generate first, then chunks of prompts.
+
+One that generates has one pending token, the sampled one, and perhaps those that its constraint forces after it.
 
 Pure counting: whether there are cells for the rows is decided elsewhere (`residency`).
 """
@@ -15,10 +17,12 @@ MOST_LOGITS_ROWS = 32
 
 @dataclass(frozen=True, slots=True)
 class StepBudget:
-    """`rows` at most in one decode; of them `prompt_rows` for prompts, so that a step stays short."""
+    """`rows` at most in one decode; of them `prompt_rows` for prompts and `forced_rows` for what generating members
+    have beside their first pending token, so that a step stays short."""
 
     rows: int
     prompt_rows: int
+    forced_rows: int = 0
     prompts_first: bool = False
     logits_rows: int = MOST_LOGITS_ROWS
 
@@ -36,7 +40,7 @@ def choose_rows(attached: Iterable[MemberSequence], budget: StepBudget) -> Chose
     ready: list[MemberSequence] = []
     prompts: list[MemberSequence] = []
     for sequence in attached:
-        (ready if sequence.pending_tokens == 1 else prompts).append(sequence)
+        (ready if sequence.is_generating else prompts).append(sequence)
     ready.sort(key=lambda sequence: (sequence.last_step, sequence.rank))
     prompts.sort(key=lambda sequence: sequence.rank)
     filling = _Filling(budget)
@@ -63,14 +67,20 @@ class _Filling:
         self._rows_left = budget.rows
         self._logits_left = budget.logits_rows
         self._chunk = budget.prompt_rows
+        self._forced_left = budget.forced_rows
         self.rows: list[tuple[MemberSequence, int]] = []
         self.has_prompt = False
 
     def add_ready(self, ready: list[MemberSequence]) -> None:
+        """Each gets a row before any gets several."""
         count = min(self._rows_left, self._logits_left, len(ready))
-        self.rows += [(sequence, 1) for sequence in ready[:count]]
         self._rows_left -= count
-        self._logits_left -= count
+        for sequence in ready[:count]:
+            more = min(sequence.pending_tokens - 1, self._forced_left, self._rows_left)
+            self._forced_left -= more
+            self._rows_left -= more
+            self._logits_left -= 1 + more == sequence.pending_tokens
+            self.rows.append((sequence, 1 + more))
 
     def add_prompts(self, prompts: list[MemberSequence]) -> None:
         """Whole chunks, in order: splitting a prompt elsewhere would move its logits a little. Only the first may be

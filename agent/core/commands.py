@@ -3,6 +3,7 @@
 from collections.abc import Hashable
 from dataclasses import dataclass
 
+from agent.core.backend import ConstraintMatcher
 from shared.failures import Failure
 from shared.generation import SamplingParameters
 
@@ -24,6 +25,7 @@ class Submit:
     seed: int  # 64 bits
     arrival: int  # grows by one per request; the order of admission, and who is youngest
     priority: int = 0
+    constraint: ConstraintMatcher | None = None  # a fresh one, the request's own; the engine's thread walks it
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,10 +38,9 @@ class MemberTable:
         else:
             self._events.append(MemberEnded(key, ending, usage))
 
-    def report(self, event: EngineEvent | None) -> None:
-        """Tell something about a member; None is nothing to tell."""
-        if event is not None:
-            self._events.append(event)
+    def report(self, event: EngineEvent) -> None:
+        """Tell something about a member."""
+        self._events.append(event)
 
     def take_events(self) -> tuple[EngineEvent, ...]:
         """What was reported since the last call, in order."""

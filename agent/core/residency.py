@@ -86,8 +86,8 @@ class Residency:
         sequence.sequence_id = self._cache.attach(found.match)
         sequence.evaluated = found.match.tokens
         if sequence.cached_prompt_tokens is None:  # being evaluated again is not a saving
-            sequence.cached_prompt_tokens = found.match.tokens
-            self.reused_prompt_tokens += found.match.tokens
+            sequence.cached_prompt_tokens = min(found.match.tokens, sequence.prompt_tokens)
+            self.reused_prompt_tokens += sequence.cached_prompt_tokens
 
     # Making room
 

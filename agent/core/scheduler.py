@@ -16,7 +16,7 @@ from agent.core.member_table import Ending, MemberTable
 from agent.core.prefix_cache import PrefixCache
 from agent.core.residency import Residency
 from agent.core.sequence import MemberSequence, Phase
-from agent.core.stopping import Stopping, remaining_text
+from agent.core.stopping import CONSTRAINT_BROKE, Stopping, TokenVerdict
 from shared.failures import Failure, FailureKind
 from shared.generation import FinishReason, Usage
 
@@ -80,7 +80,9 @@ class Scheduler:
             return
         sampler = self._new_sampler(request.sampling, request.seed)
         sampler.observe(request.prompt)
-        self._table.add(MemberSequence.of(request, sampler))
+        sequence = MemberSequence.of(request, sampler)
+        self._table.add(sequence)
+        self._take_over(sequence, self._stopping.begin(sequence))
 
     # Planning
 
@@ -102,7 +104,8 @@ class Scheduler:
 
     def _fill_step(self) -> list[PlannedRun]:
         """Choose rows by the step's budget, then find cells for them, eldest member first."""
-        budget = StepBudget(self._most_rows, self._prompt_chunk_tokens, self._prompt_is_starved)
+        chunk = self._prompt_chunk_tokens
+        budget = StepBudget(self._most_rows, chunk, forced_rows=chunk // 2, prompts_first=self._prompt_is_starved)
         chosen = choose_rows(self._residency.attached(), budget)
         self._prompt_is_starved = chosen.has_starved_prompt
         runs: list[PlannedRun] = []
@@ -123,7 +126,7 @@ class Scheduler:
             return free
         if len(self._residency.attached()) == 1:
             self._end_at_the_edge(sequence)
-        elif sequence.pending_tokens == 1:
+        elif sequence.is_generating:
             self._residency.set_aside(sequence)  # it is the youngest
         return 0
 
@@ -159,22 +162,28 @@ class Scheduler:
         self._most_rows = self._limits.batch_tokens
         row = 0
         for sequence, run in planned:
-            is_prompt = len(run.tokens) > 1 or run.first_position < sequence.prompt_tokens
-            self._evaluated_prompt_tokens += len(run.tokens) if is_prompt else 0
+            known_before = len(sequence.tokens) - sequence.newest_tokens  # also an answer that is evaluated again
+            self._evaluated_prompt_tokens += max(0, min(len(run.tokens), known_before - run.first_position))
             self._residency.evaluated(sequence, run)
             sequence.last_step = self._steps
             if run.wants_logits:
-                self._take_token(sequence, sequence.sampler.sample(logits(row), sequence.answer_tokens))
+                self._take_over(sequence, self._next_token(sequence, logits(row)))
                 row += 1
             else:
                 self._table.report(PromptProgress(sequence.key, sequence.evaluated))
         if self._steps % SIGN_OF_LIFE_STEPS == 0:
             self._report_those_left_out()
 
-    def _take_token(self, sequence: MemberSequence, token: int | None) -> None:
-        verdict = self._stopping.take_token(sequence, token)
-        self._generated_tokens += len(verdict.event.token_ids) if verdict.event else 0
-        self._table.report(verdict.event)
+    def _next_token(self, sequence: MemberSequence, row: LogitsRow) -> TokenVerdict:
+        """Mask first: penalties and truncations then choose among what may follow."""
+        if sequence.constraint is not None and not sequence.constraint.mask(row):
+            return TokenVerdict(failure=CONSTRAINT_BROKE)
+        return self._stopping.take_token(sequence, sequence.sampler.sample(row, sequence.answer_tokens))
+
+    def _take_over(self, sequence: MemberSequence, verdict: TokenVerdict) -> None:
+        for event in verdict.events:
+            self._generated_tokens += len(event.token_ids)
+            self._table.report(event)
         if ending := verdict.finish_reason or verdict.failure:
             self._end(sequence, ending)
 
@@ -197,7 +206,8 @@ class Scheduler:
     def _end_at_the_edge(self, sequence: MemberSequence) -> None:
         """The only member with cells has no room for one more token."""
         if sequence.answer_tokens:
-            self._table.report(remaining_text(sequence))
+            for event in self._stopping.last_words(sequence):
+                self._table.report(event)
             self._end(sequence, FinishReason.LENGTH)
         else:
             self._end(sequence, PROMPT_FILLS_CONTEXT)

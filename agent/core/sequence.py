@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import Enum
 
-from agent.core.backend import Sampler
+from agent.core.backend import ConstraintMatcher, Sampler
 from agent.core.commands import MemberKey, Submit
 from agent.core.text_assembly import TextAssembler
 from shared.generation import Usage
@@ -27,7 +27,11 @@ class AwaitedPrefix:
 
 @dataclass(slots=True, eq=False)
 class MemberSequence:
-    """`tokens` is prompt and answer; the first `evaluated` of them are in memory under `sequence_id`."""
+    """`tokens` is prompt and answer; the first `evaluated` of them are in memory under `sequence_id`.
+
+    The answer grows by one sampled token and those that the constraint forces after it (`newest_tokens` together).
+    What is forced before the first sampled token is known with the prompt: evaluated with it, reported after it.
+    """
 
     key: MemberKey
     tokens: list[int]
@@ -36,12 +40,15 @@ class MemberSequence:
     arrival: int
     priority: int
     sampler: Sampler
+    constraint: ConstraintMatcher | None = None
     text: TextAssembler = field(default_factory=TextAssembler)
     phase: Phase = Phase.WAITING
     sequence_id: int | None = None
     evaluated: int = 0
     awaits: AwaitedPrefix | None = None
     cached_prompt_tokens: int | None = None  # None until the first cells were attached
+    newest_tokens: int = 0  # by how many tokens the answer grew last
+    reported_tokens: int = 0  # of the answer
     last_step: int = 0  # the step that evaluated something of it; the least recent one goes first
 
     @classmethod
@@ -55,6 +62,7 @@ class MemberSequence:
             arrival=request.arrival,
             priority=request.priority,
             sampler=sampler,
+            constraint=request.constraint,
         )
 
     @property
@@ -69,13 +77,18 @@ class MemberSequence:
 
     @property
     def answer_tokens(self) -> int:
-        """Tokens sampled so far; the end-of-generation token is never among them."""
+        """Tokens sampled or forced so far; the end-of-generation token is never among them."""
         return len(self.tokens) - self.prompt_tokens
 
     @property
     def pending_tokens(self) -> int:
         """Tokens that are known and not in memory; at least 1, since the last one brings the next logits."""
         return len(self.tokens) - self.evaluated
+
+    @property
+    def is_generating(self) -> bool:
+        """Whether nothing but its newest tokens is left to evaluate (or the last token of its prompt)."""
+        return self.pending_tokens <= max(1, self.newest_tokens)
 
     @property
     def missing_cells(self) -> int:
@@ -88,5 +101,5 @@ class MemberSequence:
         return Usage(
             prompt_tokens=self.prompt_tokens,
             cached_prompt_tokens=self.cached_prompt_tokens or 0,
-            content_tokens=self.answer_tokens,
+            content_tokens=self.reported_tokens,
         )

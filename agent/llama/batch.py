@@ -44,8 +44,8 @@ class LlamaBatch:
             self._sequence_ids[start:end] = run.sequence_id
             self._wants_logits[start:end] = 0
             if run.wants_logits:
-                self._wants_logits[end - 1] = 1
-                outputs += 1
+                self._wants_logits[end - run.wants_logits : end] = 1
+                outputs += run.wants_logits
             start = end
         self.structure.n_tokens = start
         return outputs

@@ -68,14 +68,16 @@ class PenaltyWindow:
             return
         ids = self._ids[:used]
         logits = row[ids]
+        masked = np.isneginf(logits)
         if self._repeat != 1:
             logits = np.where(logits <= 0, logits * self._repeat, logits / self._repeat)
         if self._frequency != 0:
             logits -= self._counts[:used] * self._frequency + self._presence
         elif self._presence != 0:
             logits -= self._presence
-        # A tiny `repeat` may overflow; one infinite logit would make the whole row unusable.
-        row[ids] = np.minimum(logits, _LARGEST)
+        # Extreme factors may overflow. One infinite logit would make the whole row unusable, and what a constraint
+        # masked must stay so.
+        row[ids] = np.where(masked, -np.inf, np.clip(logits, -_LARGEST, _LARGEST))
 
     def _add(self, tokens: Sequence[int]) -> None:
         for token, count in Counter(tokens).items():

@@ -21,6 +21,8 @@ from shared.generation import SamplingParameters
 
 _COLDEST = float(np.finfo(np.float32).smallest_subnormal)
 _HOTTEST = float(np.finfo(np.float32).max)
+_FEW = 4  # one in so many
+_PROBES = 256
 
 
 class TokenSampler:
@@ -59,7 +61,10 @@ class TokenSampler:
                 return None
             if self._is_greedy:
                 return best_token
-            return self._draw(logits, best, uniform_draw(self._seed, answer_index))
+            uniform = uniform_draw(self._seed, answer_index)
+            if (allowed := few_allowed(logits)) is not None:
+                return int(allowed[self._draw(logits[allowed], best, uniform)])
+            return self._draw(logits, best, uniform)
 
     def candidates(self, row: Logits, best: float) -> TokenIds | None:
         """What the truncations leave of a row after penalties, in rank order; None when all are off: the whole row.
@@ -81,9 +86,24 @@ class TokenSampler:
         return ids
 
     def _draw(self, row: Logits, best: float, uniform: float) -> int:
+        """The chosen entry's index in the row."""
         candidates = self.candidates(row, best)
         if candidates is None:
             heaviest = heaviest_entries(row, best, uniform, self._temperature)
             return int(heaviest.ids[drawn_position(heaviest.cumulative_mass, heaviest.target_mass)])
         cumulative = np.cumsum(masses(row[candidates], best, self._temperature))
         return int(candidates[drawn_position(cumulative, uniform * float(cumulative[-1]))])
+
+
+def few_allowed(row: Logits) -> TokenIds | None:
+    """Ascending ids of the entries that a mask left, when they are so few that the rest is best forgotten; else None.
+
+    Among hundreds of thousands of equal -inf the ranking would find ties without end. The ranks of what is left are
+    the same in a row without them.
+    """
+    if row[:: max(1, row.size // _PROBES)].min() > -np.inf:
+        return None  # nobody masked this row, or not much of it
+    is_allowed = row > -np.inf
+    if int(np.count_nonzero(is_allowed)) * _FEW > row.size:
+        return None
+    return np.flatnonzero(is_allowed)

@@ -35,6 +35,7 @@ class FinishMember:
     member: MemberId
     finish_reason: FinishReason
     usage: Usage
+    matched_stop: str | int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,6 +126,7 @@ class MemberEnded:
     finish_reason: FinishReason | None
     usage: Usage
     failure: Failure | None = None
+    matched_stop: str | int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,9 @@ class MemberFactsPart:
             forget(state, member)
         else:
             assert event.finish_reason is not None
-            state.actions.append(FinishMember(group.group, member.member, event.finish_reason, event.usage))
+            state.actions.append(
+                FinishMember(group.group, member.member, event.finish_reason, event.usage, event.matched_stop)
+            )
             forget(state, member)
             restart_deadline(state, group, now)
             complete_if_done(state, group)

@@ -6,8 +6,10 @@ from agent.core.backend import DecodeOutcome
 from agent.core.commands import Cancel, MemberKey, Submit
 from agent.core.events import EngineEvent, MemberEnded, PromptProgress, TokensCommitted
 from agent.core.scheduler import Scheduler, SchedulerSettings
+from shared.failures import FailureKind
 from shared.generation import FinishReason, SamplingParameters
 from tests.support.scripted_backend import ScriptedBackend, ScriptedVocabulary, expected_answer
+from tests.support.scripted_constraint import ConstraintScript, ScriptedMatcher, expected_constrained
 
 SAMPLING = SamplingParameters(temperature=0.0)
 
@@ -28,9 +30,17 @@ class EngineDriver:
         settings = SchedulerSettings(self.slots, self.chunk)
         self.scheduler = Scheduler(self.backend, ScriptedVocabulary(), settings)
 
-    def submit(self, key: MemberKey, prompt: list[int], max_tokens: int = 5, priority: int = 0) -> None:
+    def submit(
+        self,
+        key: MemberKey,
+        prompt: list[int],
+        max_tokens: int = 5,
+        priority: int = 0,
+        script: ConstraintScript | None = None,
+    ) -> None:
         self.arrivals += 1
-        command = Submit(key, tuple(prompt), max_tokens, SAMPLING, 1, self.arrivals, priority)
+        matcher = script.matcher() if script else None
+        command = Submit(key, tuple(prompt), max_tokens, SAMPLING, 1, self.arrivals, priority, matcher)
         self.submitted[key] = command
         self.scheduler.handle(command)
 
@@ -91,16 +101,31 @@ class EngineDriver:
 
     def expected(self, key: MemberKey) -> tuple[int, ...]:
         """What this request answers when it runs alone."""
-        request = self.submitted[key]
-        return expected_answer(request.prompt, request.max_tokens, self.backend.limits.request_limit_tokens)
+        request, limit = self.submitted[key], self.backend.limits.request_limit_tokens
+        if isinstance(request.constraint, ScriptedMatcher):
+            return expected_constrained(request.prompt, request.constraint.script, request.max_tokens, limit)[0]
+        return expected_answer(request.prompt, request.max_tokens, limit)
 
     def assert_exact(self, key: MemberKey) -> None:
         """Whatever came out of it is what a solo run gives (a beginning of it, unless it finished), and was counted."""
         end, answer = self.end(key), self.answer(key)
+        self._assert_right_ending(key, end)
         if answer or end.failure is None:
             expected = self.expected(key)
             is_whole = end.finish_reason in (FinishReason.STOP, FinishReason.LENGTH)
             assert answer == (expected if is_whole else expected[: len(answer)]), key
         assert end.usage.content_tokens == len(answer)
         assert end.usage.prompt_tokens == len(self.submitted[key].prompt)
-        assert end.usage.cached_prompt_tokens < max(1, end.usage.prompt_tokens)
+        most_cached = end.usage.prompt_tokens - (self.submitted[key].constraint is None)
+        assert end.usage.cached_prompt_tokens <= max(0, most_cached)
+
+    def _assert_right_ending(self, key: MemberKey, end: MemberEnded) -> None:
+        """A constrained answer that was not disturbed ends in the one way that its script determines."""
+        request = self.submitted[key]
+        if not isinstance(request.constraint, ScriptedMatcher) or end.finish_reason is FinishReason.CANCELLED:
+            return
+        kind = end.failure and end.failure.kind
+        if kind in (None, FailureKind.GRAMMAR_REJECTED_OUTPUT):
+            limit = self.backend.limits.request_limit_tokens
+            expected = expected_constrained(request.prompt, request.constraint.script, request.max_tokens, limit)[1]
+            assert expected == (kind or end.finish_reason), key

@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass, field
 
-from agent.core.backend import BackendLimits
+from agent.core.backend import BackendLimits, ConstraintMatcher
 from agent.core.commands import EngineCommand
 from agent.core.events import EngineEvent, SchedulerStatistics, StepReport
+from shared.failures import Failure, FailureKind
+from shared.messages_to_agent import ConstraintText
+from tests.support.scripted_constraint import ConstraintScript
 
 BOS = 1
 
@@ -24,12 +27,29 @@ class FakeReader:
         return [BOS if character == "^" else 10 + ord(character) % 900 for character in text]
 
 
+@dataclass
+class FakeConstraints:
+    """The text `bad` is refused, every other has a matcher of its own; `error` is raised instead."""
+
+    asked: list[ConstraintText] = field(default_factory=list)
+    error: Exception | None = None
+
+    def compile(self, constraint: ConstraintText) -> ConstraintMatcher | Failure:
+        self.asked.append(constraint)
+        if self.error is not None:
+            raise self.error
+        if constraint.text == "bad":
+            return Failure(FailureKind.GRAMMAR_INITIALIZATION, "line 1, column 1: this is bad", "grammar")
+        return ConstraintScript().matcher()
+
+
 @dataclass(eq=False)
 class FakeModel:
     """`LoadedModel` without an engine."""
 
     model_path: str = "/models/a.gguf"
     reader: FakeReader = field(default_factory=FakeReader)
+    constraints: FakeConstraints = field(default_factory=FakeConstraints)
     metadata: dict[str, str] = field(default_factory=lambda: {"general.name": "fake"})
     commands: list[EngineCommand] = field(default_factory=list)
     is_idle: bool = True

@@ -36,6 +36,13 @@ class Generated:
         return None if error is None else (error["error"]["code"], error["error"]["description"])
 
     @property
+    def variant(self) -> tuple[str, Any]:
+        """Name and payload of the token variant that ended it. Raises AssertionError when it was an `Error`."""
+        assert self.error is None, self.error
+        ((name, payload),) = self.lines[-1]["Response"]["response"]["GeneratedToken"].items()
+        return name, payload
+
+    @property
     def done(self) -> dict[str, Any]:
         """The payload of `Done`. Raises AssertionError when it ended in another way."""
         assert self.error is None, self.error

@@ -155,15 +155,16 @@ class RunningFleet:
     # Asking it
 
     @asynccontextmanager
-    async def client(self, prompt: str, max_tokens: int) -> AsyncIterator[NativeStream]:
+    async def client(self, prompt: str, max_tokens: int, grammar: Json | None = None) -> AsyncIterator[NativeStream]:
         """A client that has sent its request; its connection is closed at the end."""
         async with RawConnection.to(self.inference, deadline_seconds=DEADLINE_SECONDS) as connection:
-            await connection.post(RAW_PROMPT_PATH, {"raw_prompt": prompt, "max_tokens": max_tokens})
+            body = {"raw_prompt": prompt, "max_tokens": max_tokens, "grammar": grammar}
+            await connection.post(RAW_PROMPT_PATH, body)
             yield NativeStream(connection)
 
-    async def ask(self, prompt: str, max_tokens: int) -> Generated:
+    async def ask(self, prompt: str, max_tokens: int, grammar: Json | None = None) -> Generated:
         """The whole answer."""
-        async with self.client(prompt, max_tokens) as client:
+        async with self.client(prompt, max_tokens, grammar) as client:
             return await client.read_all()
 
     async def story(self, request_id: str) -> list[str]:

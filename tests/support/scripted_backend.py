@@ -48,6 +48,19 @@ def token_of(last_digest: int) -> int:
     return last_digest % VOCABULARY_SIZE
 
 
+def draw(last_digest: int, allowed: frozenset[int] | None) -> int | None:
+    """What a greedy sampler draws of a row that may be masked; None when nothing is allowed."""
+    if allowed is None:
+        return token_of(last_digest)
+    return sorted(allowed)[last_digest % len(allowed)] if allowed else None
+
+
+class ScriptedRow(int):
+    """A row of logits: the digest of the cell it comes from. A constraint's mask writes what it allows into it."""
+
+    allowed: frozenset[int] | None = None
+
+
 def expected_answer(prompt: Sequence[int], max_tokens: int, request_limit_tokens: int) -> tuple[int, ...]:
     """The answer that the tokens alone determine (the end token, where it comes, left out)."""
     cells: list[tuple[int, int]] = []
@@ -74,7 +87,7 @@ def prompt_with_answer(length: int, answer_tokens: int, salt: int = 0) -> list[i
 
 
 class GreedySampler:
-    """Draws what the cells say; remembers what it observed."""
+    """Draws what the cells say, of what a mask left; remembers what it observed."""
 
     def __init__(self) -> None:
         self.observed: list[int] = []
@@ -83,9 +96,9 @@ class GreedySampler:
     def observe(self, tokens: Sequence[int]) -> None:
         self.observed.extend(tokens)
 
-    def sample(self, logits: int, answer_index: int) -> int | None:
+    def sample(self, logits: ScriptedRow, answer_index: int) -> int | None:
         self.draws.append(answer_index)
-        return token_of(logits)
+        return draw(logits, logits.allowed)
 
 
 class ScriptedVocabulary:
@@ -137,10 +150,10 @@ class ScriptedBackend:
         self.outcomes.append(outcome)
         return outcome
 
-    def logits(self, row: int) -> int:
+    def logits(self, row: int) -> ScriptedRow:
         if self._rows is None:
             raise AssertionError("logits were read after a decode that did not succeed")
-        return self._rows[row]
+        return ScriptedRow(self._rows[row])
 
     def new_sampler(self, parameters: SamplingParameters, seed: int) -> GreedySampler:
         return self.new_sampler_for(parameters, seed) if self.new_sampler_for else GreedySampler()

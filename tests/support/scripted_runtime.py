@@ -4,7 +4,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from agent.core.backend import BackendLimits
+from agent.core.backend import BackendLimits, ConstraintMatcher
 from agent.core.commands import EngineCommand
 from agent.core.scheduler import SchedulerSettings
 from agent.core.swap_events import Problem, Proof, Proved
@@ -14,12 +14,15 @@ from agent.model_port import KeepLoading, LoadedModel, LoadGivenUpError
 from agent.swap_jobs import model_path_of
 from shared.agent_status import AgentIssue, IssueKind
 from shared.desired_state import AgentDesiredState
+from shared.failures import Failure, FailureKind
+from shared.messages_to_agent import ConstraintText
 from tests.support.scripted_backend import (
     VOCABULARY_SIZE,
     ScriptedBackend,
     ScriptedVocabulary,
     scripted_backend,
 )
+from tests.support.scripted_constraint import ConstraintScript
 
 JOIN_SECONDS = 10.0
 
@@ -35,6 +38,15 @@ class ScriptedReader:
         return ScriptedVocabulary().tokenize(text, add_special=False, parse_special=True)
 
 
+class ScriptedConstraints:
+    """The constraint `n` leaves answers of n tokens, some of them forced; other texts are refused."""
+
+    def compile(self, constraint: ConstraintText) -> ConstraintMatcher | Failure:
+        if not constraint.text.isdecimal():
+            return Failure(FailureKind.GRAMMAR_INITIALIZATION, "line 1, column 1: this is not a number", "grammar")
+        return ConstraintScript(length=int(constraint.text)).matcher()
+
+
 class ScriptedModel:
     """`LoadedModel` over a scripted backend."""
 
@@ -42,6 +54,7 @@ class ScriptedModel:
         self.model_path = path
         self.metadata = {"general.name": path, "general.architecture": "scripted"}
         self.reader = ScriptedReader()
+        self.constraints = ScriptedConstraints()
         self.backend = backend
         self.is_closed = False
         self._engine = EngineThread(

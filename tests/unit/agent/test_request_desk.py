@@ -12,7 +12,7 @@ import pytest
 from agent.core.commands import Cancel as CancelInEngine
 from agent.core.commands import Submit
 from agent.core.events import MemberEnded, PromptProgress, TokensCommitted
-from agent.request_desk import MemberKey, RequestDesk, Service
+from agent.request_desk import MemberKey, Readers, RequestDesk, Service
 from shared.failures import Failure, FailureKind
 from shared.generation import Channel, FinishReason, SamplingParameters, Usage
 from shared.messages_from_agent import Accepted, Busy, MemberEnd, MessageFromAgent, Refused, TokenFrame
@@ -60,6 +60,7 @@ class Bench:
 
     desk: RequestDesk
     worker: Worker
+    compiler: Worker
     model: FakeModel
     sent: list[tuple[int, MessageFromAgent]] = field(default_factory=list)
     slots: list[int] = field(default_factory=list)
@@ -91,7 +92,7 @@ def request(member: int, prompt: str = "hello", **fields: Any) -> Generate:
 
 @pytest.fixture
 async def bench() -> AsyncIterator[Bench]:
-    worker, model = Worker(), FakeModel()
+    worker, compiler, model = Worker(), Worker(), FakeModel()
     async with asyncio.TaskGroup() as tasks:
         box: list[Bench] = []
 
@@ -99,8 +100,9 @@ async def bench() -> AsyncIterator[Bench]:
             def send(self, link: int, message: MessageFromAgent) -> None:
                 box[0].send(link, message)
 
-        desk = RequestDesk(2, Outlet(), worker, tasks, lambda count: box[0].slots.append(count))
-        box.append(Bench(desk, worker, model))
+        readers = Readers(worker, compiler)
+        desk = RequestDesk(2, Outlet(), readers, tasks, lambda count: box[0].slots.append(count))
+        box.append(Bench(desk, worker, compiler, model))
         desk.use(Service(model, SAMPLING))
         desk.set_open(True)
         yield box[0]
@@ -170,12 +172,72 @@ async def test_a_request_that_is_wrong_is_refused_and_gives_its_slot_back(bench:
     assert bench.model.commands == []
 
 
-async def test_a_constraint_is_refused_not_ignored(bench: Bench) -> None:
-    await bench.start(1, constraint=ConstraintText(kind="gbnf", text='root ::= "a"'))
+GRAMMAR = ConstraintText(kind="gbnf", text='root ::= "a"')
+
+
+async def test_a_constraint_goes_to_the_engine_with_its_request(bench: Bench) -> None:
+    await bench.start(1, constraint=GRAMMAR)
+    await bench.start(2)
+    constrained, free = bench.model.commands
+    assert isinstance(constrained, Submit)
+    assert isinstance(free, Submit)
+    assert bench.model.constraints.asked == [GRAMMAR]
+    assert constrained.constraint is not None
+    assert free.constraint is None
+
+
+async def test_a_bad_constraint_is_refused_before_the_request_is_accepted(bench: Bench) -> None:
+    await bench.start(1, constraint=ConstraintText(kind="gbnf", text="bad"))
     (refused,) = bench.to(1)
     assert isinstance(refused, Refused)
-    assert refused.kind is FailureKind.GRAMMAR_INITIALIZATION
-    assert "not supported yet" in refused.message
+    assert (refused.kind, refused.parameter) == (FailureKind.GRAMMAR_INITIALIZATION, "grammar")
+    assert bench.slots == [1, 0]
+    assert bench.model.commands == []
+
+
+async def test_a_bad_constraint_is_refused_also_when_nothing_is_to_be_generated(bench: Bench) -> None:
+    await bench.start(1, constraint=ConstraintText(kind="gbnf", text="bad"), max_tokens=0)
+    (refused,) = bench.to(1)
+    assert isinstance(refused, Refused)
+
+
+async def test_a_bad_prompt_is_refused_whatever_its_constraint(bench: Bench) -> None:
+    await bench.start(1, prompt="", constraint=GRAMMAR)
+    (refused,) = bench.to(1)
+    assert isinstance(refused, Refused)
+    assert refused.kind is FailureKind.EMPTY_PROMPT
+
+
+async def test_a_long_compile_keeps_its_own_request_waiting_and_no_other(bench: Bench) -> None:
+    bench.compiler.holds = True
+    await bench.start(1, constraint=GRAMMAR)
+    await bench.start(2)
+    assert bench.to(1) == [Accepted(member=2, attempt=0, prompt_tokens=5)]
+    bench.compiler.release()
+    await bench.settle()
+    assert bench.to(1)[1:] == [Accepted(member=1, attempt=0, prompt_tokens=5)]
+
+
+async def test_a_client_that_leaves_during_the_compile_ends_at_once(bench: Bench) -> None:
+    bench.compiler.holds = True
+    await bench.start(1, constraint=GRAMMAR)
+    bench.desk.cancel(1, Cancel(member=1, attempt=0))
+    await bench.settle()
+    (end,) = bench.ends()
+    assert end.finish_reason is FinishReason.CANCELLED
+    bench.compiler.release()
+    await bench.settle()
+    assert (bench.compiler.cancelled, bench.model.commands) == (1, [])
+
+
+async def test_a_bug_while_a_constraint_is_compiled_fails_that_member_only(bench: Bench) -> None:
+    bench.model.constraints.error = ZeroDivisionError("a bug")
+    await bench.start(1, constraint=GRAMMAR)
+    (refused,) = bench.to(1)
+    assert isinstance(refused, Refused)
+    assert refused.kind is FailureKind.INTERNAL
+    await bench.start(2)
+    assert bench.to(1)[-1] == Accepted(member=2, attempt=0, prompt_tokens=5)
 
 
 async def test_a_bug_while_a_prompt_is_read_fails_that_member_only(bench: Bench) -> None:

@@ -19,11 +19,22 @@ from tests.support.engine_driver import EngineDriver
 from tests.support.scripted_backend import (
     ScriptedBackend,
     ScriptedFailure,
+    ScriptedRow,
     prompt_with_answer,
     scripted_backend,
 )
+from tests.support.scripted_constraint import ConstraintScript, ScriptedMatcher
 
 FAILURES = [DecodeOutcome.NO_KV_SLOT, DecodeOutcome.ABORTED, DecodeOutcome.FATAL, DecodeOutcome.INVALID_BATCH]
+
+scripts = st.builds(
+    ConstraintScript,
+    salt=st.integers(0, 50),
+    length=st.integers(0, 20),
+    forced_share=st.sampled_from([0, 5, 9, 10]),
+    may_end_early=st.booleans(),
+    breaks_at=st.none() | st.integers(0, 20),
+)
 
 actions = st.one_of(
     st.tuples(
@@ -33,6 +44,7 @@ actions = st.one_of(
         st.lists(st.integers(1, 4), max_size=6),  # an end of its own
         st.integers(1, 12),  # max_tokens
         st.integers(-1, 1),  # priority
+        st.none() | scripts,  # half of them free, half constrained
     ),
     st.tuples(st.just("cancel"), st.integers(0, 30)),
     st.tuples(st.just("step"), st.integers(1, 6)),
@@ -56,9 +68,9 @@ def test_whatever_happens_each_answer_is_that_of_a_run_alone(
     claimed_full = 0
     for action in script:
         match action:
-            case ("submit", which, shared, ending, max_tokens, priority):
+            case ("submit", which, shared, ending, max_tokens, priority, script_of_constraint):
                 prompt = [1 + (which + index * 5) % 60 for index in range(shared)] + ending
-                driver.submit(driver.arrivals, prompt, max_tokens, priority)
+                driver.submit(driver.arrivals, prompt, max_tokens, priority, script_of_constraint)
             case ("cancel", key):
                 driver.cancel(key)
             case ("step", count):
@@ -89,6 +101,7 @@ def busy_run() -> EngineDriver:
         driver.step()
     driver.submit("again", [*common, 7], 12)
     driver.submit("late", prompt_with_answer(20, 14, salt=5), 14)
+    driver.submit("constrained", [*common[:20], 9, 9], 30, script=ConstraintScript(3, length=20, forced_share=6))
     driver.run()
     for key in driver.submitted:
         driver.assert_exact(key)
@@ -147,9 +160,9 @@ def _tokens_slip_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
 def _rows_are_swapped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each member reads the logits of another one's row."""
 
-    def logits(self: ScriptedBackend, row: int) -> int:
+    def logits(self: ScriptedBackend, row: int) -> ScriptedRow:
         assert self._rows is not None
-        return self._rows[-1 - row]
+        return ScriptedRow(self._rows[-1 - row])
 
     monkeypatch.setattr(ScriptedBackend, "logits", logits)
 
@@ -161,6 +174,27 @@ def _lost_logits_are_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> Non
         sequence.evaluated = self._cache.read_back(run.sequence_id, run.tokens)
 
     monkeypatch.setattr(residency.Residency, "evaluated_in_part", evaluated_in_part)
+
+
+def _a_forced_run_is_appended_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = ScriptedMatcher.take_forced
+    monkeypatch.setattr(ScriptedMatcher, "take_forced", lambda self, limit: [*real(self, limit)] * 2)
+
+
+def _forced_tokens_are_not_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the last pending token goes into the batch, at the place of the first."""
+
+    def last_only(sequence: MemberSequence, rows: int) -> PlannedRun:
+        run = batch_plan.planned_run(sequence, rows)
+        skips = run.wants_logits and run.first_position >= sequence.prompt_tokens
+        tokens = run.tokens[-1:] if skips else run.tokens
+        return PlannedRun(run.sequence_id, tokens, run.first_position, run.wants_logits)
+
+    monkeypatch.setattr(scheduler, "planned_run", last_only)
+
+
+def _a_mask_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ScriptedMatcher, "mask", lambda self, logits: True)
 
 
 def _an_answer_loses_a_token_when_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,6 +216,9 @@ def _an_answer_loses_a_token_when_set_aside(monkeypatch: pytest.MonkeyPatch) -> 
         _tokens_slip_by_one,
         _rows_are_swapped,
         _lost_logits_are_not_asked_for_again,
+        _a_forced_run_is_appended_twice,
+        _forced_tokens_are_not_evaluated,
+        _a_mask_is_forgotten,
         _an_answer_loses_a_token_when_set_aside,
     ],
 )

@@ -3,7 +3,7 @@
 from agent.core.commands import Submit
 from agent.core.events import TokensCommitted
 from agent.core.sequence import MemberSequence
-from agent.core.stopping import Stopping, TokenVerdict, remaining_text
+from agent.core.stopping import Stopping, TokenVerdict
 from shared.failures import FailureKind
 from shared.generation import Channel, FinishReason, SamplingParameters
 from tests.support.scripted_backend import END_TOKEN, VOCABULARY_SIZE, GreedySampler, ScriptedVocabulary
@@ -21,7 +21,7 @@ def take(sequence: MemberSequence, token: int | None, *, limit: int = 100) -> To
 def test_a_token_grows_the_answer() -> None:
     sequence = member()
     verdict = take(sequence, 32)
-    assert verdict == TokenVerdict(TokensCommitted("k", 0, (32,), "A", Channel.CONTENT))
+    assert verdict == TokenVerdict((TokensCommitted("k", 0, (32,), "A", Channel.CONTENT),))
     assert sequence.tokens == [1, 2, 3, 32]
     assert isinstance(sequence.sampler, GreedySampler)
     assert sequence.sampler.observed == [32]
@@ -29,13 +29,12 @@ def test_a_token_grows_the_answer() -> None:
 
 def test_half_a_character_is_sent_with_the_token_that_completes_it() -> None:
     sequence = member()
-    events = [take(sequence, token).event for token in (90, 91)]
-    assert [event.text for event in events if event] == ["", "é"]
+    assert [event.text for token in (90, 91) for event in take(sequence, token).events] == ["", "é"]
 
 
 def test_the_end_token_leaves_the_answer_as_it_is() -> None:
     sequence = member()
-    assert take(sequence, END_TOKEN) == TokenVerdict(None, FinishReason.STOP)
+    assert take(sequence, END_TOKEN) == TokenVerdict((), FinishReason.STOP)
     assert sequence.answer_tokens == 0
 
 
@@ -44,7 +43,7 @@ def test_max_tokens_ends_with_the_token_that_reaches_it() -> None:
     assert take(sequence, 40).finish_reason is None
     verdict = take(sequence, 41)
     assert verdict.finish_reason is FinishReason.LENGTH
-    assert verdict.event is not None
+    assert verdict.events
 
 
 def test_the_request_limit_counts_prompt_and_answer() -> None:
@@ -63,4 +62,4 @@ def test_no_token_and_a_foreign_token_are_failures_of_their_own() -> None:
 
 
 def test_nothing_held_back_is_no_event() -> None:
-    assert remaining_text(member()) is None
+    assert Stopping(ScriptedVocabulary(), VOCABULARY_SIZE, 100).last_words(member()) == ()

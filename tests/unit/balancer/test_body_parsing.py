@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
-from balancer.body_parsing import MAX_THINGS, BodyRefused, parse_body
+from balancer.body_outline import MAX_THINGS
+from balancer.body_parsing import BodyRefused, parse_body
 from shared.desired_state import StrictModel
 
 

@@ -1,4 +1,4 @@
-"""Chunk framing; the rest needs sockets (tests/integration/test_raw_prompt_route.py)."""
+"""Chunk framing; the rest needs sockets (tests/integration/raw_prompt_route)."""
 
 from balancer.chunked_stream import frame_chunks
 

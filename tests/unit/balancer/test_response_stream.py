@@ -39,6 +39,29 @@ def test_many_ids_without_text_count_against_the_bound() -> None:
     assert stream.put_item(item(200, "", tuple(range(200))), 0.0) is PutOutcome.OVER_BOUND
 
 
+async def test_a_piece_of_the_prompt_is_something_delivered_though_it_has_no_ids() -> None:
+    stream = stream_on_agent()
+    assert stream.put_item(item(0, "", ()), 0.0) is PutOutcome.KEPT  # a sign of life
+    echo = item(0, "the prompt", ())
+    places = TokenItem(2, 1, 0, (), "", Channel.CONTENT, b"packed")
+    assert stream.put_item(echo, 0.0) is PutOutcome.FIRST
+    assert stream.put_item(places, 0.0) is PutOutcome.FIRST
+    assert stream.put_item(item(0), 0.0) is PutOutcome.FIRST
+    held_back = item(1, "END", ())
+    assert stream.put_item(held_back, 0.0) is PutOutcome.KEPT
+    stream.end(FinishReason.STOP, Usage(), None, 0.0, "###")
+    assert await stream.wait_events() == [
+        *(Tokens("the agent", one) for one in (echo, places, item(0), held_back)),
+        Ended("the agent", FinishReason.STOP, Usage(), None, "###"),
+    ]
+
+
+def test_log_probabilities_count_against_the_bound() -> None:
+    stream = stream_on_agent(max_pending_bytes=10_000)
+    places = TokenItem(2, 1, 0, (5,), "", Channel.CONTENT, b"x" * 10_000)
+    assert stream.put_item(places, 0.0) is PutOutcome.OVER_BOUND
+
+
 async def test_a_waiting_reader_is_woken_by_the_first_event() -> None:
     stream = stream_on_agent()
     reader = asyncio.create_task(stream.wait_events())

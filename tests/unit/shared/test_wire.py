@@ -13,6 +13,7 @@ from shared import wire
 from shared.desired_state import DEFAULT_DESIRED_STATE
 from shared.failures import Failure, FailureKind
 from shared.generation import Channel, FinishReason, Usage
+from shared.generation_options import LogprobOptions, SamplingOptions, StopOptions
 from shared.messages_from_agent import (
     Accepted,
     Busy,
@@ -53,11 +54,13 @@ items = st.builds(
     st.lists(st.integers(0, 2**31 - 1), max_size=4).map(tuple),
     st.text(max_size=20),
     st.sampled_from(Channel),
+    st.none() | st.binary(max_size=20),
 )
 usages = st.builds(Usage, *([counts] * 6))
 failures = st.builds(Failure, st.sampled_from(FailureKind), st.text(max_size=20), st.none() | st.text(max_size=5))
-ends = st.builds(MemberEnd, counts, counts, st.sampled_from(FinishReason), usages, st.none()) | st.builds(
-    MemberEnd, counts, counts, st.none(), usages, failures
+matched = st.none() | st.text(max_size=5) | counts
+ends = st.builds(MemberEnd, counts, counts, st.sampled_from(FinishReason), usages, st.none(), matched) | st.builds(
+    MemberEnd, counts, counts, st.none(), usages, failures, st.none()
 )
 frames = st.builds(TokenFrame, st.lists(items, max_size=5).map(tuple), st.lists(ends, max_size=3).map(tuple))
 
@@ -110,6 +113,20 @@ def test_messages_from_an_agent_come_back_as_they_went(message: MessageFromAgent
             max_tokens=5,
             seed=0,
             constraint=ConstraintText(kind="regex", text="🫠" * (MAX_CONSTRAINT_BYTES // 4)),
+        ),
+        Generate(
+            member=1,
+            attempt=0,
+            request_id="r",
+            raw_prompt="x",
+            max_tokens=5,
+            seed=2**64 - 1,
+            sampling=SamplingOptions(temperature=1, top_k=-1, top_p=1.0, logit_bias={0: -100.0, 262_143: 2.5}),
+            stop=StopOptions(strings=["###", "é"], token_ids=[2], regexes=[r"\d+"], min_tokens=3, ignores_end=True),
+            logprobs=LogprobOptions(top_count=20, token_ids=[1, 2], prompt_start=0, with_text=True),
+            echo=True,
+            adapter="tuned",
+            parses_special=False,
         ),
         Cancel(member=1, attempt=0),
         GetModelMetadata(query=9),
@@ -165,7 +182,7 @@ def planted(structure: Any) -> bytes:
 
 
 GOOD_ITEM = [1, 0, 0, [5], "a", 0]
-GOOD_END = [1, 0, "stop", [1, 0, 1, 0, 0, 0], None, None, None]
+GOOD_END = [1, 0, "stop", [1, 0, 1, 0, 0, 0], None, None, None, None]
 
 
 @pytest.mark.parametrize(
@@ -185,12 +202,19 @@ GOOD_END = [1, 0, "stop", [1, 0, 1, 0, 0, 0], None, None, None]
         [[[1, 0, 0, [5], "a", 4]], []],
         [[[1, 0, 0, [5], "a", -1]], []],
         [[[True, 0, 0, [5], "a", 0]], []],
-        [[], [[1, 0, None, [1, 0, 1, 0, 0, 0], None, None, None]]],
-        [[], [[1, 0, "stop", [1, 0, 1, 0, 0, 0], "internal", "both", None]]],
-        [[], [[1, 0, "nonsense", [1, 0, 1, 0, 0, 0], None, None, None]]],
-        [[], [[1, 0, "stop", [1, 0, 1, 0, 0], None, None, None]]],
-        [[], [[1, 0, None, [1, 0, 1, 0, 0, 0], "internal", 5, None]]],
-        [[], [[1, 0, ["stop"], [1, 0, 1, 0, 0, 0], None, None, None]]],
+        [[], [[1, 0, None, [1, 0, 1, 0, 0, 0], None, None, None, None]]],
+        [[], [[1, 0, "stop", [1, 0, 1, 0, 0, 0], "internal", "both", None, None]]],
+        [[], [[1, 0, "nonsense", [1, 0, 1, 0, 0, 0], None, None, None, None]]],
+        [[], [[1, 0, "stop", [1, 0, 1, 0, 0], None, None, None, None]]],
+        [[], [[1, 0, None, [1, 0, 1, 0, 0, 0], "internal", 5, None, None]]],
+        [[[1, 0, 0, [5], "a", 0, "lp"]], []],
+        [[[1, 0, 0, [5], "a", 0, b"x" * (256 * 1024 + 1)]], []],
+        [[[1, 0, 0, [5], "a", 0, b"x", 0]], []],
+        [[], [[1, 0, "stop", [1, 0, 1, 0, 0, 0], None, None, None]]],
+        [[], [[1, 0, "stop", [1, 0, 1, 0, 0, 0], None, None, None, True]]],
+        [[], [[1, 0, "stop", [1, 0, 1, 0, 0, 0], None, None, None, -1]]],
+        [[], [[1, 0, "stop", [1, 0, 1, 0, 0, 0], None, None, None, "x" * 4097]]],
+        [[], [[1, 0, ["stop"], [1, 0, 1, 0, 0, 0], None, None, None, None]]],
     ],
 )
 def test_a_token_frame_of_the_wrong_layout_is_refused(structure: Any) -> None:

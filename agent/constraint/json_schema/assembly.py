@@ -1,0 +1,211 @@
+"""Puts the written subschemas together: what no value satisfies is taken out, what is used twice gets a name."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from agent.constraint.errors import SchemaError
+from agent.constraint.json_schema.expansion import Expansion
+from agent.constraint.json_schema.keywords import Conjunction
+from agent.constraint.json_schema.limits import MAX_DESCENT, MAX_INLINE_LEVELS, MAX_STATES
+from agent.constraint.json_schema.writing import Hole, Template, Writing
+
+# A schema without holes and not longer than this is repeated rather than named.
+_SHORT = 60
+
+
+class Assembly:
+    def __init__(self, expansion: Expansion) -> None:
+        self._expansion = expansion
+        self._writing = Writing(expansion)
+        self._templates: dict[Conjunction, Template] = {}
+
+    def schema(self, root: Conjunction) -> dict[str, Any]:
+        """The whole schema. Raises SchemaError: for what cannot be written, and when nothing satisfies it."""
+        root = self._expansion.reduction.reduced(root)
+        self._write_all(root)
+        self._take_out_impossible()
+        if self._templates[root] is False:
+            raise SchemaError("the schema is unsatisfiable: no JSON value satisfies it")
+        self._check_descent(root)
+        return _Layout(self._templates, root).schema()
+
+    def _write_all(self, root: Conjunction) -> None:
+        waiting = [root]
+        while waiting:
+            conjunction = waiting.pop()
+            if conjunction in self._templates:
+                continue
+            if len(self._templates) >= MAX_STATES:
+                path = self._expansion.path(conjunction)
+                raise SchemaError("the schema's combinations are too many to write out; simplify it", path)
+            template = self._templates[conjunction] = self._writing.template(conjunction)
+            holes = list(holes_in(template))
+            self._expansion.subschemas.work.take(1 + len(holes), self._expansion.path(conjunction))
+            waiting.extend(reversed(holes))
+
+    # The least fixpoint: a schema has values if it can be satisfied by values that end
+
+    def _take_out_impossible(self) -> None:
+        possible: set[Conjunction] = set()
+        waiting = list(reversed(self._templates))
+        while waiting:
+            still = [conjunction for conjunction in waiting if not _has_values(self._templates[conjunction], possible)]
+            found = set(waiting) - set(still)
+            if not found:
+                break
+            # Those found make others possible, so that a chain is seen in one round where its end is looked at first.
+            possible |= found
+            waiting = still
+        for conjunction in waiting:
+            self._templates[conjunction] = False
+        for conjunction, template in self._templates.items():
+            self._templates[conjunction] = _without(template, possible)
+
+    def _check_descent(self, root: Conjunction) -> None:
+        """The library descends through names while it reads, and dies of a stack overflow if they lead too deep."""
+        seen = {root}
+        way = [holes_in(self._templates[root])]
+        while way:
+            following = next(way[-1], None)
+            if following is None:
+                way.pop()
+            elif following not in seen:
+                seen.add(following)
+                if len(way) > MAX_DESCENT:
+                    raise SchemaError(f"the schema leads deeper than {MAX_DESCENT} levels through its references")
+                way.append(holes_in(self._templates[following]))
+
+
+def holes_in(template: Any) -> Iterator[Conjunction]:
+    if isinstance(template, Hole):
+        yield template.conjunction
+    elif isinstance(template, dict):
+        for key, value in template.items():
+            if key != "enum":
+                yield from holes_in(value)
+    elif isinstance(template, list):
+        for value in template:
+            yield from holes_in(value)
+
+
+def _has_values(template: Any, possible: set[Conjunction]) -> bool:
+    if isinstance(template, bool):
+        return template
+    if isinstance(template, Hole):
+        return template.conjunction in possible
+    if "anyOf" in template:
+        return any(_has_values(option, possible) for option in template["anyOf"])
+    kinds = template.get("type", "null")
+    kinds = {kinds} if isinstance(kinds, str) else set(kinds)
+    if "enum" in template or kinds - {"array", "object"}:
+        return True
+    return ("array" in kinds and _array_has_values(template, possible)) or (
+        "object" in kinds and _object_has_values(template, possible)
+    )
+
+
+def _array_has_values(template: dict[str, Any], possible: set[Conjunction]) -> bool:
+    least, prefix = template.get("minItems", 0), template.get("prefixItems", [])
+    if not all(_has_values(item, possible) for item in prefix[:least]):
+        return False
+    return least <= len(prefix) or _has_values(template.get("items", True), possible)
+
+
+def _object_has_values(template: dict[str, Any], possible: set[Conjunction]) -> bool:
+    properties = template.get("properties", {})
+    if not all(_has_values(properties[name], possible) for name in template.get("required", []) if name in properties):
+        return False
+    if template.get("minProperties", 0) <= len(template.get("required", [])):
+        return True
+    others = [template.get("additionalProperties", True), *template.get("patternProperties", {}).values()]
+    return any(_has_values(other, possible) for other in others)
+
+
+def _without(template: Any, possible: set[Conjunction]) -> Any:
+    """The template with false in place of each impossible part; a part that must be there takes its whole along."""
+    if isinstance(template, bool) or "enum" in template:
+        return template
+    if "anyOf" in template:
+        kept = [option for option in template["anyOf"] if _has_values(option, possible)]
+        options = [option if isinstance(option, Hole) else _without(option, possible) for option in kept]
+        if True in options:
+            return True
+        return {"anyOf": options} if len(options) != 1 or isinstance(options[0], Hole) else options[0]
+    if not _has_values(template, possible):
+        return False
+    template = dict(template)
+    kinds = template.get("type", [])
+    if isinstance(kinds, list) and kinds:
+        if not _array_has_values(template, possible):
+            kinds = [kind for kind in kinds if kind != "array"]
+        if not _object_has_values(template, possible):
+            kinds = [kind for kind in kinds if kind != "object"]
+        template["type"] = kinds[0] if len(kinds) == 1 else kinds
+    for key in ("properties", "patternProperties"):
+        if key in template:
+            members = template[key].items()
+            template[key] = {name: value if _has_values(value, possible) else False for name, value in members}
+    for key in ("additionalProperties", "items"):
+        if key in template and not _has_values(template[key], possible):
+            template[key] = False
+    if "prefixItems" in template:
+        kept = [item if _has_values(item, possible) else False for item in template["prefixItems"]]
+        template["prefixItems"] = kept
+    return template
+
+
+class _Layout:
+    """Which subschemas are named, and the text of all."""
+
+    def __init__(self, templates: dict[Conjunction, Template], root: Conjunction) -> None:
+        self._templates = templates
+        self._root = root
+        self._names: dict[Conjunction, str] = {}
+        self._waiting: list[Conjunction] = []
+        self._uses = self._count_uses()
+
+    def _count_uses(self) -> Counter[Conjunction]:
+        uses = Counter({self._root: 1})
+        seen, waiting = {self._root}, [self._root]
+        while waiting:
+            for conjunction in holes_in(self._templates[waiting.pop()]):
+                uses[conjunction] += 1
+                if conjunction not in seen:
+                    seen.add(conjunction)
+                    waiting.append(conjunction)
+        return uses
+
+    def schema(self) -> dict[str, Any]:
+        whole = self._filled(Hole(self._root), 0)
+        definitions = {}
+        while self._waiting:
+            conjunction = self._waiting.pop()
+            definitions[self._names[conjunction]] = self._filled(self._templates[conjunction], 0)
+        if whole is True:
+            whole = {}
+        return {**whole, "$defs": definitions} if definitions else dict(whole)
+
+    def _filled(self, template: Any, level: int) -> Any:
+        if isinstance(template, Hole):
+            return self._placed(template.conjunction, level)
+        if isinstance(template, dict):
+            only = template.get("anyOf", [])
+            if len(only) == 1:
+                return self._filled(only[0], level)
+            return {key: value if key == "enum" else self._filled(value, level + 1) for key, value in template.items()}
+        if isinstance(template, list):
+            return [self._filled(value, level + 1) for value in template]
+        return template
+
+    def _placed(self, conjunction: Conjunction, level: int) -> Any:
+        template = self._templates[conjunction]
+        is_short = isinstance(template, bool) or (
+            next(holes_in(template), None) is None and len(str(template)) <= _SHORT
+        )
+        if is_short or (self._uses[conjunction] == 1 and level < MAX_INLINE_LEVELS):
+            return self._filled(template, level)
+        if conjunction not in self._names:
+            self._names[conjunction] = f"d{len(self._names) + 1}"
+            self._waiting.append(conjunction)
+        return {"$ref": f"#/$defs/{self._names[conjunction]}"}

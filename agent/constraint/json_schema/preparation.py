@@ -1,0 +1,31 @@
+"""The whole way from a client's schema to one that the library enforces."""
+
+import json
+from typing import Any
+
+from agent.constraint.errors import SchemaError
+from agent.constraint.json_schema.assembly import Assembly
+from agent.constraint.json_schema.expansion import Expansion
+from agent.constraint.json_schema.limits import MAX_OUTPUT_CHARACTERS
+from agent.constraint.json_schema.reading import read_keywords
+from agent.constraint.json_schema.subschemas import Subschemas
+from agent.constraint.json_schema.text import read_schema
+
+
+def prepare_schema(schema: str | dict[str, Any]) -> dict[str, Any]:
+    """A schema that llguidance compiles under OPTIONS to exactly the client's values, or to fewer, never to more.
+
+    Draft 7 and 2020-12. The result uses only keywords that the library enforces, `$defs` and `$ref` into them. Fewer:
+    members come in the order of the schema, whole numbers are written without a fraction or an exponent, control
+    characters only by their short escape. Pure: same in, same out. Raises SchemaError with the path of what cannot be
+    enforced, or when no value satisfies the schema.
+    """
+    root = read_schema(schema)
+    try:
+        subschemas = Subschemas(root, read_keywords)
+        prepared = Assembly(Expansion(subschemas)).schema(subschemas.root)
+    except RecursionError:
+        raise SchemaError("the schema nests too deep; give its parts less depth") from None
+    if len(json.dumps(prepared)) > MAX_OUTPUT_CHARACTERS:
+        raise SchemaError("the schema's combinations are too many to write out; simplify it")
+    return prepared

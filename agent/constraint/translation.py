@@ -1,0 +1,66 @@
+"""From a client's constraint to the text that llguidance compiles, whatever the language it was written in."""
+
+import json
+
+from llguidance import LLMatcher
+
+from agent.constraint.control_tokens import resolve_tokens
+from agent.constraint.ebnf import parse_ebnf
+from agent.constraint.errors import ConstraintError, GrammarError, SchemaError
+from agent.constraint.gbnf import parse_gbnf
+from agent.constraint.json_schema import OPTIONS, prepare_schema
+from agent.constraint.lark import to_lark
+from agent.constraint.matcher import ConstraintVocabulary
+from agent.constraint.optional_runs import refuse_long_optional_runs
+from agent.constraint.regex import parse_regex
+from agent.constraint.structural_tag import parse_structural_tag
+from agent.constraint.tree import Grammar
+from shared.messages_to_agent import ConstraintText
+
+DEFAULT_ROOT = "root"
+JSON_SCHEMA = "json_schema"
+MOST_LARK_CHARACTERS = 600_000
+"""A literal of a million characters takes 230 MB, half of it while its terminal is read."""
+KINDS = ("gbnf", "ebnf", "regex", JSON_SCHEMA, "structural_tag")
+
+
+def to_library_grammar(constraint: ConstraintText, vocabulary: ConstraintVocabulary, most_bytes: int) -> str:
+    """What `LLMatcher` takes. Raises ConstraintError with a sentence for the client."""
+    _check_text(constraint.text, most_bytes)
+    if constraint.kind == JSON_SCHEMA:
+        schema = prepare_schema(constraint.text)
+        try:
+            grammar: str = LLMatcher.grammar_from_json_schema(json.dumps(schema, allow_nan=False), overrides=OPTIONS)
+        except ValueError:
+            raise SchemaError("the schema holds a value that cannot be enforced; check its numbers and texts") from None
+        return grammar
+    parsed = resolve_tokens(_parse(constraint, vocabulary), vocabulary)
+    refuse_long_optional_runs(parsed.rules)
+    lark = to_lark(parsed, OPTIONS)
+    if len(lark) > MOST_LARK_CHARACTERS:
+        raise GrammarError("too large when written out; use fewer and shorter literals, or a JSON schema with an enum")
+    return str(LLMatcher.grammar_from_lark(lark))
+
+
+def _parse(constraint: ConstraintText, vocabulary: ConstraintVocabulary) -> Grammar:
+    match constraint.kind:
+        case "gbnf":
+            return parse_gbnf(constraint.text, constraint.root or DEFAULT_ROOT)
+        case "ebnf":
+            return parse_ebnf(constraint.text)
+        case "regex":
+            return Grammar({DEFAULT_ROOT: parse_regex(constraint.text)}, DEFAULT_ROOT)
+        case "structural_tag":
+            return parse_structural_tag(constraint.text, vocabulary.form)
+        case _:
+            raise GrammarError(f"unknown type; use one of {', '.join(KINDS)}")
+
+
+def _check_text(text: str, most_bytes: int) -> None:
+    try:
+        size = len(text.encode("utf-8"))
+    except UnicodeEncodeError as error:
+        sentence = f"character {error.start + 1} is half of a surrogate pair; write whole characters"
+        raise ConstraintError(sentence) from None
+    if size > most_bytes:
+        raise ConstraintError(f"{size} bytes long; at most {most_bytes} are read, so make it shorter")

@@ -1,0 +1,53 @@
+"""Walks a freshly compiled constraint for a few tokens, and refuses what would fail or stall an engine.
+
+A compile says little: an empty language compiles, so does `((a{0,1000}){0,1000}){0,1000}`, which breaks after a few
+tokens, and `a{1000000}`, which takes a second for one mask. Costs are CPU time of this thread.
+"""
+
+import random
+import time
+
+from agent.constraint.errors import GrammarError
+from agent.constraint.limits import ConstraintLimits
+from agent.constraint.matcher import LlguidanceMatcher
+
+EMPTY_LANGUAGE = "no output can satisfy this; check for rules that never end and conditions that exclude each other"
+TOO_COMPLEX = "too complex to follow while text is generated; make repetitions, alternatives and their nesting smaller"
+
+_FORCED_AT_ONCE = 64
+
+
+def warm(pristine: LlguidanceMatcher, limits: ConstraintLimits) -> None:
+    """Compute the first mask, for all copies that are taken. Raises GrammarError for an empty language, and for
+    first masks that take too long."""
+    started = time.thread_time()
+    if not len(pristine.allowed()) and not pristine.is_finished:
+        raise GrammarError(EMPTY_LANGUAGE)
+    if time.thread_time() - started > limits.first_mask_seconds:
+        raise GrammarError(TOO_COMPLEX)
+
+
+def walk(matcher: LlguidanceMatcher, end_tokens: tuple[int, ...], limits: ConstraintLimits) -> None:
+    """Follow the constraint along tokens drawn at random (the same for the same constraint), as an engine would.
+    Uses the matcher up. Raises GrammarError when a step takes too long or the constraint breaks."""
+    chance = random.Random(0)
+    started = time.thread_time()
+    for _ in range(limits.trial_tokens):
+        before = time.thread_time()
+        if before - started > limits.trial_seconds:
+            return
+        is_done = _step(matcher, end_tokens, chance)
+        if matcher.failed or time.thread_time() - before > limits.step_seconds:
+            raise GrammarError(TOO_COMPLEX)
+        if is_done:
+            return
+
+
+def _step(matcher: LlguidanceMatcher, end_tokens: tuple[int, ...], chance: random.Random) -> bool:
+    """True: the constraint is finished, or broken."""
+    if matcher.take_forced(_FORCED_AT_ONCE):
+        return matcher.is_finished
+    if matcher.is_finished:
+        return True
+    tokens = [token for token in matcher.allowed().tolist() if token not in end_tokens]
+    return not tokens or not matcher.accept(chance.choice(tokens))

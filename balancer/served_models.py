@@ -1,0 +1,52 @@
+"""Which names the fleet's model answers to, by the state that is wanted, even while the old model still serves. Pure."""
+
+import re
+from pathlib import PurePosixPath
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from shared.desired_state import (
+    BalancerDesiredState,
+    HuggingFaceSource,
+    LocalToAgentSource,
+    UrlSource,
+)
+from shared.failures import Failure, FailureKind
+
+_SPLIT_SUFFIX: Final = re.compile(r"-\d{5}-of-\d{5}$")  # what llama.cpp appends to the names of a model's parts
+_MAX_SHOWN_CHARACTERS: Final = 128
+
+
+def served_model_ids(state: BalancerDesiredState | None) -> tuple[str, ...]:
+    """`served_model_names` when set, else the file's name without its ending; nothing while no model is wanted."""
+    if state is None or state.model == "None":
+        return ()
+    if state.served_model_names:
+        return tuple(state.served_model_names)
+    return (_file_name(state.model),)
+
+
+def refuse_unknown_model(name: str, state: BalancerDesiredState | None) -> Failure | None:
+    """Why a request for this model cannot be served, if it cannot."""
+    served = served_model_ids(state)
+    if name in served:
+        return None
+    known = f"; this fleet serves {', '.join(served[:8])}" if served else "; this fleet serves no model now"
+    # In code points that print: the name is the client's.
+    shown = "".join(one if one.isprintable() else "?" for one in name[:_MAX_SHOWN_CHARACTERS])
+    return Failure(FailureKind.MODEL_NOT_FOUND, f"The model '{shown}' does not exist{known}", "model")
+
+
+def _file_name(source: LocalToAgentSource | HuggingFaceSource | UrlSource | str) -> str:
+    """Never a path: a client has no business with where files lie."""
+    if isinstance(source, LocalToAgentSource):
+        path = source.LocalToAgent
+    elif isinstance(source, HuggingFaceSource):
+        path = source.HuggingFace.filename
+    elif isinstance(source, UrlSource):
+        path = unquote(urlsplit(source.Url.url).path)
+    else:
+        raise AssertionError("no model has no file")
+    name = PurePosixPath(path.replace("\\", "/")).name
+    stem = name[: -len(".gguf")] if name.lower().endswith(".gguf") else name
+    return _SPLIT_SUFFIX.sub("", stem) or "model"
