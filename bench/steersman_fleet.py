@@ -93,7 +93,8 @@ class Fleet:
 def running_fleet(work: Path, slots: int, agents: int = 1, flags: tuple[str, ...] = ()) -> Iterator[Fleet]:
     """A balancer with embedded state and `agents` agents, ended on leaving."""
     inference, management = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
-    command = [STEERSMAN, "balancer", "--inference-addr", inference, "--management-addr", management, *flags]
+    command = [STEERSMAN, "balancer", "--inference-addr", inference, "--management-addr", management]
+    command += ["--compat-addr", "127.0.0.1:0", *flags]
     with Process(command, work / "balancer.log") as balancer:
         wait_until(lambda: _healthy(management), "the balancer answers", 30, [balancer])
         started = []

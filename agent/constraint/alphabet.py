@@ -4,11 +4,20 @@ A set of characters is then an int, one bit for each minterm, whatever the range
 emptiness are single operations. One more bit, `token`, stands for "a control token", which is no character.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from agent.constraint.code_points import EVERY_CODE_POINT, code_points
-from agent.constraint.tree import LAST_CODE_POINT, CodePointRanges
+from agent.constraint.normal_form import children
+from agent.constraint.tree import (
+    LAST_CODE_POINT,
+    CharacterClass,
+    CodePointRanges,
+    FreeText,
+    Node,
+    SubstringOf,
+    Text,
+)
 
 _LENGTHS = ((0x10000, 18, LAST_CODE_POINT), (0x800, 12, 0xFFFF), (0x80, 6, 0x7FF))
 """Of characters that take 4, 3 and 2 bytes: the lowest, how many bits the bytes behind the first hold, the highest."""
@@ -74,6 +83,24 @@ class Alphabet:
     def ranges(self, mask: int) -> CodePointRanges:
         """The characters of the minterms in the mask."""
         return code_points(pair for minterm in bits(mask & self.every_character) for pair in self._ranges[minterm])
+
+
+def classes_in(node: Node) -> Iterator[CodePointRanges]:
+    """The classes that an alphabet needs for this node, without those behind references."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        match current:
+            case CharacterClass(ranges):
+                yield ranges
+            case Text(text):
+                yield from (((ord(letter), ord(letter)),) for letter in set(text))
+            case FreeText(avoid, until):
+                yield from (((ord(letter), ord(letter)),) for letter in set("".join(avoid) + (until or "")))
+            case SubstringOf(chunks):
+                yield from (((ord(letter), ord(letter)),) for letter in set("".join(chunks)))
+            case _:
+                stack.extend(children(current))
 
 
 def _cut_blocks(classes: Iterable[CodePointRanges]) -> list[CodePointRanges]:

@@ -202,6 +202,8 @@ def useful_states(automaton: Automaton) -> list[int]:
 
 def disjoint(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """(mask, set) pairs cut so that the masks are disjoint; a piece has the union of the sets that it came from."""
+    if len(pairs) > _MANY:
+        return _disjoint_by_minterm(pairs)
     groups: list[tuple[int, int]] = []
     for mask, places in pairs:
         rest = mask
@@ -219,3 +221,18 @@ def disjoint(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
             cut.append((rest, places))
         groups = cut
     return groups
+
+
+_MANY = 64
+
+
+def _disjoint_by_minterm(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same for many pairs: work for each minterm in a mask, where cutting would be work for each pair of pairs."""
+    holders: dict[int, int] = {}
+    for mask, places in pairs:
+        for minterm in bits(mask):
+            holders[minterm] = holders.get(minterm, 0) | places
+    groups: dict[int, int] = {}
+    for minterm, places in holders.items():
+        groups[places] = groups.get(places, 0) | (1 << minterm)
+    return [(mask, places) for places, mask in groups.items()]

@@ -7,7 +7,7 @@ are found here. Rules that the root does not reach, and options that match nothi
 from collections.abc import Callable, Iterable, Mapping
 
 from agent.constraint.errors import GrammarError
-from agent.constraint.normal_form import MAX_COUNT, children, normalised, references
+from agent.constraint.normal_form import MAX_COUNT, children, normalised, references, size
 from agent.constraint.tree import (
     EMPTY,
     NOTHING,
@@ -40,7 +40,7 @@ def checked(grammar: Grammar) -> Grammar:
     """
     for body in grammar.rules.values():
         _check_sizes(body)
-    nodes = sum(_count(body) for body in grammar.rules.values())
+    nodes = sum(size(body) for body in grammar.rules.values())
     if nodes > MAX_NODES:
         raise GrammarError(f"the grammar has {nodes} parts; at most {MAX_NODES} are possible")
     _check_names(grammar)
@@ -56,15 +56,6 @@ def checked(grammar: Grammar) -> Grammar:
 
 def _named(name: str) -> str:
     return f"rule {name if len(name) <= _SHOWN_CHARACTERS else name[:_SHOWN_CHARACTERS] + '...'}"
-
-
-def _count(body: Node) -> int:
-    nodes, stack = 0, [body]
-    while stack:
-        current = stack.pop()
-        nodes += 1
-        stack.extend(children(current))
-    return nodes
 
 
 def _check_sizes(body: Node) -> None:

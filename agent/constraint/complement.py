@@ -1,9 +1,9 @@
 """The complement of a regular language, as a tree again: bounded, since it may be exponentially larger."""
 
-from agent.constraint.alphabet import Alphabet
+from agent.constraint.alphabet import Alphabet, classes_in
 from agent.constraint.automaton import Automaton, TooManyStates, Transitions, useful_states
 from agent.constraint.normal_form import choice, normalised, references, repeat, sequence
-from agent.constraint.regular import RegularTrees, classes_in
+from agent.constraint.regular import RegularTrees
 from agent.constraint.tree import EMPTY, NOTHING, CharacterClass, Node
 
 MOST_STATES = 200

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from agent.constraint.alphabet import Alphabet
+from agent.constraint.alphabet import Alphabet, classes_in
 from agent.constraint.checks import checked
 from agent.constraint.errors import GrammarError
 from agent.constraint.json_schema import OPTIONS
@@ -18,7 +18,7 @@ from agent.constraint.lark_terminals import MAX_GROUP_DEPTH, MAX_ITEMS, Terminal
 from agent.constraint.lexing_proof import LexingProof
 from agent.constraint.pieces import Opaque, Pieces, cut
 from agent.constraint.regex_text import count_text
-from agent.constraint.regular import RegularTrees, classes_in
+from agent.constraint.regular import RegularTrees
 from agent.constraint.tree import (
     Choice,
     Grammar,

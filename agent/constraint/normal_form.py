@@ -8,7 +8,7 @@ cost time at each token, and a repetition can be part of a terminal.
 
 from collections.abc import Iterable
 
-from agent.constraint.code_points import code_points, is_surrogate
+from agent.constraint.code_points import code_points, complement, is_surrogate, letters
 from agent.constraint.tree import (
     EMPTY,
     NOTHING,
@@ -153,7 +153,12 @@ def _free_text(node: FreeText) -> Node:
         return NOTHING
     if node.until == "":
         return EMPTY
-    return FreeText(avoid, node.until)
+    if any(len(text) > 1 for text in (*avoid, *(() if node.until is None else (node.until,)))):
+        return FreeText(avoid, node.until)
+    # Single characters only: that is a class, and a class can be joined with what stands beside it.
+    allowed = CharacterClass(complement(letters("".join(avoid) + (node.until or ""))))
+    text = repeat(allowed if allowed.ranges else NOTHING, 0, None)
+    return text if node.until is None else sequence([text, one_character(ord(node.until))])
 
 
 def without_own_recursion(name: str, node: Node) -> Node:
@@ -231,3 +236,12 @@ def children(node: Node) -> tuple[Node, ...]:
             return (body,)
         case _:
             return ()
+
+
+def size(node: Node) -> int:
+    """How many nodes it is, itself included."""
+    nodes, stack = 0, [node]
+    while stack:
+        nodes += 1
+        stack.extend(children(stack.pop()))
+    return nodes

@@ -49,16 +49,18 @@ def parse_regex(
     dialect: RegexDialect | None = None,
     *,
     is_search: bool = False,
+    outside: Node | None = None,
     ignore_case: bool = False,
     source: Source | None = None,
 ) -> Node:
     """The texts that the pattern matches as a whole, or with `is_search` those in which it is found somewhere.
 
-    The dialect is Python's if none is given. `source`: the same pattern with its places in a greater text. Raises
-    GrammarError.
+    The dialect is Python's if none is given. `outside`: what stands before and after, where no anchor says that nothing
+    does, instead of the texts that `is_search` means. `source`: the same pattern with its places in a greater text.
+    Raises GrammarError.
     """
     parser = _Parser(source or Source(pattern), dialect or python_dialect(), _Flags(ignore_case=ignore_case))
-    return resolve_anchors(parser.parse(), FreeText() if is_search else EMPTY)
+    return resolve_anchors(parser.parse(), outside or (FreeText() if is_search else EMPTY))
 
 
 class _Parser:

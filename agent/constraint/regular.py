@@ -5,7 +5,7 @@ become endless ones, and what is too large becomes "any of its characters, any n
 something harmless, and never enough to define a language.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agent.constraint.alphabet import Alphabet
@@ -15,7 +15,6 @@ from agent.constraint.normal_form import children
 from agent.constraint.tree import (
     CharacterClass,
     Choice,
-    CodePointRanges,
     FreeText,
     Node,
     Reference,
@@ -31,24 +30,6 @@ MOST_STATES = 4_000
 MOST_REPEATED_POSITIONS = 64
 """A counted repetition of more than this is approximated by an endless one."""
 MOST_REFERENCES_DEEP = 40
-
-
-def classes_in(node: Node) -> Iterator[CodePointRanges]:
-    """The classes that an alphabet needs for this node, without those behind references."""
-    stack = [node]
-    while stack:
-        current = stack.pop()
-        match current:
-            case CharacterClass(ranges):
-                yield ranges
-            case Text(text):
-                yield from (((ord(letter), ord(letter)),) for letter in set(text))
-            case FreeText(avoid, until):
-                yield from (((ord(letter), ord(letter)),) for letter in set("".join(avoid) + (until or "")))
-            case SubstringOf(chunks):
-                yield from (((ord(letter), ord(letter)),) for letter in set("".join(chunks)))
-            case _:
-                stack.extend(children(current))
 
 
 @dataclass(frozen=True, slots=True)

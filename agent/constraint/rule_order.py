@@ -2,8 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 
-from agent.constraint.normal_form import mentions, references, without_own_recursion
-from agent.constraint.tree import Node
+from agent.constraint.normal_form import mentions, normalised, references, size, without_own_recursion
+from agent.constraint.tree import Choice, Node, Reference, Repeat, Sequence, Shortest
+
+MOST_RULES_IN_A_CIRCLE = 8
+MOST_NODES_IN_A_CIRCLE = 500
+"""A larger circle is left to the parser."""
 
 
 def leaves_first(rules: Mapping[str, Node]) -> Iterator[tuple[str, ...]]:
@@ -51,11 +55,46 @@ def without_simple_recursion(rules: Mapping[str, Node]) -> tuple[dict[str, Node]
     ordered: dict[str, Node] = {}
     circular: set[str] = set()
     for group in leaves_first(rules):
-        for name in group:
-            body = rules[name]
-            if len(group) == 1 and mentions(body, name):
-                body = without_own_recursion(name, body)
-            ordered[name] = body
-            if len(group) > 1 or mentions(body, name):
-                circular.add(name)
+        bodies = {name: rules[name] for name in group}
+        solved = bodies if len(group) == 1 and not mentions(rules[group[0]], group[0]) else _solved(bodies)
+        if solved is None:
+            circular.update(group)
+        ordered.update(bodies if solved is None else solved)
     return ordered, frozenset(circular)
+
+
+def _solved(bodies: Mapping[str, Node]) -> dict[str, Node] | None:
+    """The rules of one circle, leaves first and without the circle; None where only rules can say it.
+
+    As with equations: each rule in turn is freed of itself and put into those that are left.
+    """
+    if len(bodies) > MOST_RULES_IN_A_CIRCLE:
+        return None
+    left = dict(bodies)
+    solved: dict[str, Node] = {}
+    for name in bodies:
+        body = without_own_recursion(name, left.pop(name))
+        if mentions(body, name):
+            return None
+        solved[name] = body
+        left = {other: normalised(_with(other_body, name, body)) for other, other_body in left.items()}
+        if sum(map(size, left.values())) > MOST_NODES_IN_A_CIRCLE:
+            return None
+    return dict(reversed(solved.items()))
+
+
+def _with(node: Node, name: str, body: Node) -> Node:
+    """With the body in the place of references to the rule."""
+    match node:
+        case Reference(found):
+            return body if found == name else node
+        case Sequence(parts):
+            return Sequence(tuple(_with(part, name, body) for part in parts))
+        case Choice(options):
+            return Choice(tuple(_with(option, name, body) for option in options))
+        case Repeat(inner, least, most):
+            return Repeat(_with(inner, name, body), least, most)
+        case Shortest(inner):
+            return Shortest(_with(inner, name, body))
+        case _:
+            return node

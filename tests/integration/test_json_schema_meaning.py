@@ -54,7 +54,7 @@ def test_a_value_is_valid_before_exactly_when_it_is_after() -> None:
     for pair in PAIRS:
 
         @settings(
-            max_examples=max(4, form.hypothesis_examples // 8),
+            max_examples=max(4, form.hypothesis_examples // 16),
             phases=[Phase.generate],  # making examples smaller takes minutes here
             derandomize=form.form == "short",
             deadline=None,
@@ -68,7 +68,7 @@ def test_a_value_is_valid_before_exactly_when_it_is_after() -> None:
 
         check()
     assert [word for word in KEYWORDS if seen[word] < 0.05 * seen["examples"]] == []
-    assert outcomes["prepared"] > 0.5 * seen["examples"], outcomes
+    assert outcomes["prepared"] > 0.4 * seen["examples"], outcomes
     assert outcomes["unsatisfiable"] > 0, outcomes
 
 

@@ -93,7 +93,7 @@ def _drawn(vocabulary: WalkVocabulary, allowed: NDArray[np.int64], choose: rando
     if in_a_hurry and choose.random() < 0.8:
         closing = [token for token in allowed.tolist() if vocabulary.pieces[token][-1:] in (b'"', b"}", b"]")]
         if closing:
-            return min(closing, key=lambda token: (len(vocabulary.pieces[token]), token))
+            return int(min(closing, key=lambda token: (len(vocabulary.pieces[token]), token)))
     favoured = allowed[vocabulary.favoured[allowed]]
     if len(favoured) and choose.random() < 0.5:
         return int(favoured[choose.randrange(len(favoured))])

@@ -1,17 +1,35 @@
 """Drives a scheduler over a scripted backend as the engine's step does, and checks invariants after each step."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
-from agent.core.backend import DecodeOutcome
+from agent.core.backend import DecodeOutcome, LogprobsWanted
 from agent.core.commands import Cancel, MemberKey, Submit
-from agent.core.events import EngineEvent, MemberEnded, PromptProgress, TokensCommitted
+from agent.core.events import EngineEvent, MemberEnded, PromptLogprobs, PromptProgress, TokensCommitted
 from agent.core.scheduler import Scheduler, SchedulerSettings
+from agent.core.stop_rules import StopRules
+from agent.core.stop_search import StopStrings
 from shared.failures import FailureKind
 from shared.generation import FinishReason, SamplingParameters
+from tests.support.expected_answers import ExpectedAnswer, expected_with_rules
 from tests.support.scripted_backend import ScriptedBackend, ScriptedVocabulary, expected_answer
 from tests.support.scripted_constraint import ConstraintScript, ScriptedMatcher, expected_constrained
 
 SAMPLING = SamplingParameters(temperature=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RulesOfRequest:
+    """`strings` are those of `stops`."""
+
+    stops: StopRules | None = None
+    strings: tuple[str, ...] = ()
+    logprobs: LogprobsWanted | None = None
+
+    @classmethod
+    def of(cls, *strings: str, logprobs: LogprobsWanted | None = None, **others: Any) -> "RulesOfRequest":
+        stops = StopRules(StopStrings(strings) if strings else None, **others)
+        return cls(stops, strings, logprobs)
 
 
 @dataclass(slots=True)
@@ -23,6 +41,7 @@ class EngineDriver:
     chunk: int = 8
     scheduler: Scheduler = field(init=False)
     submitted: dict[MemberKey, Submit] = field(default_factory=dict)
+    rules: dict[MemberKey, RulesOfRequest] = field(default_factory=dict)
     events: list[EngineEvent] = field(default_factory=list)
     arrivals: int = 0
 
@@ -37,10 +56,17 @@ class EngineDriver:
         max_tokens: int = 5,
         priority: int = 0,
         script: ConstraintScript | None = None,
+        rules: RulesOfRequest | None = None,
     ) -> None:
         self.arrivals += 1
         matcher = script.matcher() if script else None
-        command = Submit(key, tuple(prompt), max_tokens, SAMPLING, 1, self.arrivals, priority, matcher)
+        rules = rules or RulesOfRequest()
+        command = Submit(
+            *(key, tuple(prompt), max_tokens, SAMPLING, 1, self.arrivals, priority, matcher),
+            stops=rules.stops,
+            logprobs=rules.logprobs,
+        )
+        self.rules[key] = rules
         self.submitted[key] = command
         self.scheduler.handle(command)
 
@@ -108,6 +134,9 @@ class EngineDriver:
 
     def assert_exact(self, key: MemberKey) -> None:
         """Whatever came out of it is what a solo run gives (a beginning of it, unless it finished), and was counted."""
+        if self.rules[key] != RulesOfRequest():
+            self._assert_exact_with_rules(key)
+            return
         end, answer = self.end(key), self.answer(key)
         self._assert_right_ending(key, end)
         if answer or end.failure is None:
@@ -118,6 +147,40 @@ class EngineDriver:
         assert end.usage.prompt_tokens == len(self.submitted[key].prompt)
         most_cached = end.usage.prompt_tokens - (self.submitted[key].constraint is None)
         assert end.usage.cached_prompt_tokens <= max(0, most_cached)
+
+    def _assert_exact_with_rules(self, key: MemberKey) -> None:
+        request, rules, end, answer = self.submitted[key], self.rules[key], self.end(key), self.answer(key)
+        if not answer and end.failure is not None:
+            return  # refused, or it failed before its first token
+        script = request.constraint.script if isinstance(request.constraint, ScriptedMatcher) else None
+        limits = (request.max_tokens, self.backend.limits.request_limit_tokens)
+        expected = expected_with_rules(request.prompt, limits, script, rules.stops or StopRules(), rules.strings)
+        text = self.text(key)
+        kind = end.failure and end.failure.kind
+        if end.finish_reason in (FinishReason.STOP, FinishReason.LENGTH):
+            assert (answer, end.finish_reason) == (tuple(expected.tokens), expected.ending), key
+            assert (text, end.matched_stop) == (expected.text, expected.matched_stop), key
+        else:
+            assert answer == tuple(expected.tokens[: len(answer)]), key
+            assert expected.text.startswith(text), key
+            assert kind != FailureKind.GRAMMAR_REJECTED_OUTPUT or expected.ending == kind, key
+        assert end.usage.content_tokens == len(answer)
+        if rules.logprobs is not None:
+            self._assert_logprobs(key, rules.logprobs, expected)
+
+    def _assert_logprobs(self, key: MemberKey, wanted: LogprobsWanted, expected: ExpectedAnswer) -> None:
+        """One place for each token, in order; the prompt's all before the answer's, and none of them from the cache."""
+        prompt, end, answer = self.submitted[key].prompt, self.end(key), self.answer(key)
+        told = [event.logprobs for event in self.events if isinstance(event, TokensCommitted) and event.key == key]
+        told = told[: len(answer)]  # behind them only text that was held back
+        assert told == [expected.place(len(prompt) + i, token, wanted) for i, token in enumerate(answer)], key
+        of_prompt = [place for e in self.events if isinstance(e, PromptLogprobs) and e.key == key for place in e.places]
+        start = len(prompt) if wanted.prompt_start is None else wanted.prompt_start
+        owed = [expected.place(i, prompt[i], wanted) for i in range(start, len(prompt))] if of_prompt else []
+        assert of_prompt == owed[: len(of_prompt)], key
+        if answer:
+            assert len(of_prompt) == max(0, len(prompt) - start), key
+        assert end.usage.cached_prompt_tokens <= max(0, start - 1), key
 
     def _assert_right_ending(self, key: MemberKey, end: MemberEnded) -> None:
         """A constrained answer that was not disturbed ends in the one way that its script determines."""

@@ -1,5 +1,6 @@
 """A model that runs nothing: it keeps the commands it gets, and a test says what came of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from agent.core.backend import BackendLimits, ConstraintMatcher
@@ -20,11 +21,16 @@ class FakeReader:
     adds_bos: bool = False
     bos_token: int | None = None
     error: Exception | None = None
+    parsed_special: bool | None = None
 
-    def tokenize(self, text: str) -> list[int]:
+    def tokenize(self, text: str, *, parse_special: bool = True) -> list[int]:
+        self.parsed_special = parse_special
         if self.error is not None:
             raise self.error
         return [BOS if character == "^" else 10 + ord(character) % 900 for character in text]
+
+    def detokenize(self, tokens: Sequence[int], *, shows_special: bool) -> bytes:
+        return "".join(("^" if shows_special else "") if one == BOS else chr(one - 10) for one in tokens).encode()
 
 
 @dataclass

@@ -43,10 +43,12 @@ types = st.sampled_from(("null", "boolean", "integer", "number", "string", "arra
 _OF_TYPE = {
     "string": ("minLength", "maxLength", "pattern", "format"),
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-    "array": ("items", "prefixItems", "minItems", "maxItems", "contains", "uniqueItems"),
+    "array": ("items", "prefixItems", "minItems", "maxItems", "contains", "minContains", "maxContains", "uniqueItems",
+        "unevaluatedItems",
+    ),
     "object": (
         "properties", "required", "additionalProperties", "patternProperties", "propertyNames", "minProperties",
-        "maxProperties", "dependentRequired", "dependentSchemas",
+        "maxProperties", "dependentRequired", "dependentSchemas", "unevaluatedProperties",
     ),
     "any": ("enum", "const", "anyOf", "allOf", "oneOf", "not", "if", "$ref", "type"),
 }  # fmt: skip
@@ -78,7 +80,8 @@ def _keyword(keyword: str, inner: st.SearchStrategy[Any]) -> st.SearchStrategy[A
         "format": st.sampled_from(FORMATS), "minimum": numbers,
         "maximum": numbers, "exclusiveMinimum": numbers, "exclusiveMaximum": numbers,
         "multipleOf": st.sampled_from((0.5, 1, 2, 3)), "items": below, "prefixItems": lists, "minItems": counts,
-        "maxItems": counts, "contains": inner, "uniqueItems": st.booleans(), "properties": members,
+        "maxItems": counts, "contains": inner, "minContains": counts, "maxContains": counts,
+        "unevaluatedItems": inner, "unevaluatedProperties": inner, "uniqueItems": st.booleans(), "properties": members,
         "required": st.lists(names, min_size=1, max_size=2, unique=True), "additionalProperties": inner | st.booleans(),
         "patternProperties": st.dictionaries(st.sampled_from(PATTERNS[:8]), inner, min_size=1, max_size=2),
         "propertyNames": st.fixed_dictionaries({"pattern": st.sampled_from(PATTERNS)}) | inner,
@@ -106,6 +109,8 @@ def _with_keyword(draw: Any, inner: st.SearchStrategy[Any], keyword: str | None 
         schema["type"] = kind
     for word in dict.fromkeys(([keyword] if keyword else []) + keywords):
         schema[word] = draw(_keyword(word, inner))
+    if "minContains" in schema or "maxContains" in schema:
+        schema.setdefault("contains", draw(inner))
     if "if" in schema:
         schema["then"] = draw(inner)
         if draw(st.booleans()):

@@ -9,6 +9,7 @@ A child that dies, hangs or wants too much memory is replaced; what it was asked
 
 import ctypes
 import json
+import os
 import resource
 import select
 import subprocess
@@ -123,13 +124,16 @@ def _limit_memory() -> None:
 def _serve(model: str) -> None:
     from agent.llama.vocabulary import load_vocabulary
 
+    # llama.cpp may print to the standard output itself: the answers get a descriptor of their own.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     with load_vocabulary(model) as lease:
         vocabulary = lease.vocabulary
-        print("{}", flush=True)
+        print("{}", file=answers, flush=True)
         for line in sys.stdin:
             question = json.loads(line)
             accepted = _judged(vocabulary, question["grammar"], question["root"], question["texts"])
-            print(json.dumps({"accepted": accepted}), flush=True)
+            print(json.dumps({"accepted": accepted}), file=answers, flush=True)
 
 
 def _judged(vocabulary: Any, grammar: str, root: str, texts: list[str]) -> list[bool | None] | None:

@@ -37,6 +37,7 @@ async def running_balancer(**settings: Any) -> AsyncIterator[Balancer]:
     given = {
         "inference_addr": FREE_PORT,
         "management_addr": FREE_PORT,
+        "compat_addr": FREE_PORT,
         "drain_timeout_seconds": 0.2,  # for what a test leaves open
         **settings,
     }
@@ -74,7 +75,7 @@ class BalancerProcess:
     async def started(cls, *flags: str, **environment: str) -> AsyncIterator["BalancerProcess"]:
         """Listening on free loopback ports; killed at the end if it still runs. Raises ProcessEndedEarly."""
         async with cls.launched(*flags, **environment) as running:
-            await running.wait_line("inference listens on")
+            await running.wait_line("compat listens on")  # the last one
             yield running
 
     @classmethod
@@ -83,7 +84,7 @@ class BalancerProcess:
         """Started, in whatever state; addresses are free loopback ports unless `flags` name some."""
         process = await asyncio.create_subprocess_exec(
             *COMMAND,
-            *("--inference-addr", "127.0.0.1:0", "--management-addr", "127.0.0.1:0"),
+            *("--inference-addr", "127.0.0.1:0", "--management-addr", "127.0.0.1:0", "--compat-addr", "127.0.0.1:0"),
             *flags,
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
@@ -104,6 +105,10 @@ class BalancerProcess:
     @property
     def inference_address(self) -> Address:
         return self.addresses["inference"]
+
+    @property
+    def compat_address(self) -> Address:
+        return self.addresses["compat"]
 
     @property
     def management_address(self) -> Address:

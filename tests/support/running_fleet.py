@@ -65,11 +65,13 @@ class RunningFleet:
     agents: list[FleetProcess] = field(default_factory=list)
     inference: Address = field(init=False)
     management: Address = field(init=False)
+    compat: Address = field(init=False)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def __post_init__(self) -> None:
         self.management = self.balancer.address_of("management")
         self.inference = self.balancer.address_of("inference")
+        self.compat = self.balancer.address_of("compat")
 
     # Operating it
 
@@ -202,6 +204,7 @@ def running_fleet(folder: Path, *flags: str) -> Iterator[RunningFleet]:
     balancer = FleetProcess(
         folder / "balancer.log",
         *("balancer", "--inference-addr", "127.0.0.1:0", "--management-addr", "127.0.0.1:0"),
+        *("--compat-addr", "127.0.0.1:0"),
         *("--drain-timeout", "200ms", *flags),
     )
     try:

@@ -6,7 +6,7 @@ only if every cell on the way was: `expected_answer` computes it from the tokens
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from agent.core.backend import (
@@ -14,6 +14,7 @@ from agent.core.backend import (
     BackendLimits,
     BatchPlan,
     DecodeOutcome,
+    LogprobsWanted,
 )
 from shared.generation import SamplingParameters
 
@@ -100,6 +101,22 @@ class GreedySampler:
         self.draws.append(answer_index)
         return draw(logits, logits.allowed)
 
+    def forbid(self, logits: ScriptedRow, tokens: Collection[int]) -> None:
+        allowed = frozenset(range(VOCABULARY_SIZE)) if logits.allowed is None else logits.allowed
+        logits.allowed = allowed.difference(tokens) or allowed
+
+
+class ScriptedReading:
+    """Log-probabilities that name the row they come from: -(digest % 1000) - token / 1000."""
+
+    def __init__(self, row: ScriptedRow, wanted: LogprobsWanted) -> None:
+        self._row = int(row)
+        self.top = [(token, self.of(token)) for token in range(wanted.top_count)]
+        self.asked = [(token, self.of(token)) for token in wanted.token_ids]
+
+    def of(self, token: int) -> float:
+        return -float(self._row % 1000) - token / 1000
+
 
 class ScriptedVocabulary:
     """Token n is the character with code 33 + n; END_TOKEN ends an answer."""
@@ -114,8 +131,15 @@ class ScriptedVocabulary:
     def token_piece(self, token: int) -> bytes:
         return bytes([33 + token]) if token < 90 else "é".encode()[token % 2 : token % 2 + 1]
 
+    def token_text(self, token: int) -> str:
+        return "<end>" if token == END_TOKEN else f"<{token}>"
+
     def is_end_of_generation(self, token: int) -> bool:
         return token == END_TOKEN
+
+    @property
+    def end_of_generation_tokens(self) -> frozenset[int]:
+        return frozenset({END_TOKEN})
 
 
 @dataclass(slots=True)
@@ -158,6 +182,10 @@ class ScriptedBackend:
     def new_sampler(self, parameters: SamplingParameters, seed: int) -> GreedySampler:
         return self.new_sampler_for(parameters, seed) if self.new_sampler_for else GreedySampler()
 
+    def read_logprobs(self, logits: ScriptedRow, wanted: LogprobsWanted) -> ScriptedReading:
+        assert logits.allowed is None, "log-probabilities are the model's own: read before any mask"
+        return ScriptedReading(logits, wanted)
+
     def _check(self, plan: BatchPlan) -> None:
         if not 0 < plan.tokens <= self.limits.batch_tokens:
             raise ValueError(f"a batch of {plan.tokens} rows")
@@ -183,11 +211,13 @@ class ScriptedBackend:
         rows: list[int] = []
         left = failure.finished_rows if failure else plan.tokens
         for run in plan.runs:
-            for offset, token in enumerate(run.tokens[:left]):
-                last = self._add_cell(run.sequence_id, run.first_position + offset, token)
+            added = [
+                self._add_cell(run.sequence_id, run.first_position + offset, token)
+                for offset, token in enumerate(run.tokens[:left])
+            ]
             left = max(0, left - len(run.tokens))
             if run.wants_logits and not failure:
-                rows.append(last)
+                rows += added[-run.wants_logits :]
         if failure:
             return failure.outcome
         self._rows = rows

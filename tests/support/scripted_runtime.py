@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from agent.core.backend import BackendLimits, ConstraintMatcher
@@ -34,8 +35,11 @@ class ScriptedReader:
     adds_bos = False
     bos_token = None
 
-    def tokenize(self, text: str) -> list[int]:
-        return ScriptedVocabulary().tokenize(text, add_special=False, parse_special=True)
+    def tokenize(self, text: str, *, parse_special: bool = True) -> list[int]:
+        return ScriptedVocabulary().tokenize(text, add_special=False, parse_special=parse_special)
+
+    def detokenize(self, tokens: Sequence[int], *, shows_special: bool) -> bytes:
+        return b"".join(map(ScriptedVocabulary().token_piece, tokens))
 
 
 class ScriptedConstraints:

@@ -1,6 +1,6 @@
 """The scheduler on a tiny F32 model: contexts, runs of requests in them, and how far their logits lie apart."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,6 +33,9 @@ class RecordingSampler:
 
     def observe(self, tokens: Sequence[int]) -> None:
         pass
+
+    def forbid(self, logits: Row, tokens: Collection[int]) -> None:
+        logits[list(tokens)] = -np.inf
 
     def sample(self, logits: Row, answer_index: int) -> int | None:
         self.rows.append(logits.copy())
@@ -68,6 +71,10 @@ class Laboratory:
         self._lease = load_vocabulary(str(path))
         self.vocabulary: LlamaVocabulary = self._lease.vocabulary
         self._samplers: Iterator[RecordingSampler] = iter(())
+
+    def use_samplers(self, *samplers: RecordingSampler) -> None:
+        """For the next members, in their order."""
+        self._samplers = iter(samplers)
 
     def backend(self, *, cells: int = 1024, batch: int = 64, slots: int = 6) -> LlamaBackend:
         parameters = ExactParameters(

@@ -118,16 +118,7 @@ def settled(clause: Clause) -> Clause | None:
     types = set(clause.types)
     if not clause.booleans:
         types.discard(BOOLEAN)
-    numbers = clause.numbers
-    if numbers.is_empty():
-        types -= NUMBERS
-    if numbers.multiple is not None and numbers.multiple.denominator == 1:
-        types.discard(FRACTION)
-    step = _integer_step(numbers.multiple)
-    # Where fractions are left too, the type is "number", whether or not whole numbers are among them.
-    factors = numbers.multiples(step) if INTEGER in types and FRACTION not in types else None
-    if factors is not None and not factors:
-        types.discard(INTEGER)
+    types -= _impossible_numbers(clause.numbers, clause.types)
     strings = clause.strings
     if strings.max_length is not None and strings.min_length > strings.max_length:
         types.discard(STRING)
@@ -147,16 +138,25 @@ def settled(clause: Clause) -> Clause | None:
         clause,
         types=frozenset(types),
         booleans=clause.booleans if BOOLEAN in types else frozenset({False, True}),
-        numbers=numbers if types & NUMBERS else Numbers(),
+        numbers=clause.numbers if types & NUMBERS else Numbers(),
         strings=strings if STRING in types else Strings(),
         arrays=arrays if ARRAY in types else Arrays(),
         objects=objects if OBJECT in types else Objects(),
     )
 
 
-def _integer_step(multiple: Fraction | None) -> Fraction:
-    """The smallest positive integer that is a multiple of `multiple`."""
-    return Fraction(1) if multiple is None else Fraction(multiple.numerator)
+def _impossible_numbers(numbers: Numbers, types: frozenset[str]) -> frozenset[str]:
+    """Types of numbers of which none is left. Where fractions are left the type is "number", with whole ones or not."""
+    if numbers.is_empty() or (numbers.multiple is not None and numbers.multiples(numbers.multiple) == range(0)):
+        return NUMBERS
+    only_whole = numbers.multiple is not None and numbers.multiple.denominator == 1
+    gone = {FRACTION} if only_whole else set()
+    if only_whole or FRACTION not in types:
+        # The whole multiples of p/q in lowest terms are the multiples of p.
+        step = Fraction(1) if numbers.multiple is None else Fraction(numbers.multiple.numerator)
+        if numbers.multiples(step) == range(0):
+            gone.add(INTEGER)
+    return frozenset(gone)
 
 
 def _settled_arrays(arrays: Arrays) -> Arrays:

@@ -41,9 +41,9 @@ class Document:
     def resolve(self, reference: str, path: str) -> Found:
         """What `reference`, found in the schema at `path`, refers to."""
         root_path = self._resource_of(path)
-        uri, fragment = urldefrag(reference)
+        uri, _, fragment = reference.partition("#")
         if uri:
-            target = self._resources.get(_plain(urljoin(self._bases[root_path], uri)))
+            target = self._resources.get(_joined(self._bases[root_path], uri))
             if target is None:
                 raise SchemaError(
                     f"the reference {reference[:80]!r} leaves the document, and nothing is fetched; "
@@ -65,7 +65,7 @@ class Document:
         for token in tokens:
             if isinstance(value, dict) and token in value:
                 value = value[token]
-            elif isinstance(value, list) and token.isascii() and token.isdigit() and int(token) < len(value):
+            elif isinstance(value, list) and _is_index(token) and int(token) < len(value):
                 value = value[int(token)]
             else:
                 raise SchemaError(f"the reference {reference[:80]!r} names nothing in this document", path)
@@ -100,7 +100,7 @@ class Document:
             if identifier.startswith("#"):  # a plain name, as drafts 4 to 7 write it
                 self._anchors.setdefault((resource, identifier[1:]), []).append(Found(schema, path))
             else:
-                uri = _plain(urljoin(self._bases[resource], identifier))
+                uri = _joined(self._bases[resource], identifier)
                 self._resources.setdefault(uri, path)
                 self._bases[path] = uri
                 resource = path
@@ -112,16 +112,24 @@ class Document:
 
     def find_dynamic(self, reference: str, path: str) -> Found:
         """A `$dynamicRef`, where only one place in the document can be meant."""
-        name = unquote(urldefrag(reference)[1])
+        name = unquote(reference.partition("#")[2])
         places = [found for (_, anchor), all_found in self._anchors.items() if anchor == name for found in all_found]
         if len(places) > 1:
             raise SchemaError("a $dynamicRef that depends on the way taken cannot be enforced; use $ref", path)
         return self.resolve(reference, path)
 
 
-def _plain(uri: str) -> str:
-    return urldefrag(uri)[0]
+def _joined(base: str, uri: str) -> str:
+    try:
+        return urldefrag(urljoin(base, uri))[0]
+    except ValueError:  # no URI at all, such as "http://["
+        return uri
 
 
 def _tokens(fragment: str) -> list[str]:
     return [token.replace("~1", "/").replace("~0", "~") for token in fragment.split("/")[1:]]
+
+
+def _is_index(token: str) -> bool:
+    """RFC 6901, section 4: digits without leading zeros."""
+    return token.isascii() and token.isdigit() and len(token) < 10 and (token == "0" or not token.startswith("0"))

@@ -2,24 +2,20 @@
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from itertools import combinations
 
 from agent.constraint.errors import SchemaError
 from agent.constraint.json_schema.assertion import asserted
 from agent.constraint.json_schema.clause import Clause
+from agent.constraint.json_schema.comparison import Comparison, Fork
 from agent.constraint.json_schema.evaluation import Evaluation
 from agent.constraint.json_schema.finishing import Finishing
-from agent.constraint.json_schema.keywords import ANYTHING, IMPOSSIBLE, Conjunction, Keywords, conjoin
+from agent.constraint.json_schema.keywords import IMPOSSIBLE, Conjunction, Keywords
 from agent.constraint.json_schema.limits import MAX_CLAUSES_PER_STATE
 from agent.constraint.json_schema.negation import Negation
 from agent.constraint.json_schema.reduction import Reduction
 from agent.constraint.json_schema.subschemas import Subschemas
-from agent.constraint.json_schema.values import ARRAY, BOOLEAN, NULL, NUMBERS, OBJECT, STRING, key_of
+from agent.constraint.json_schema.values import OBJECT
 
-Fork = tuple[Conjunction, ...]
-# How far into members and items emptiness is looked for; what is not found there is found on the rewritten schema.
-EMPTINESS_DEPTH = 3
-MAX_QUESTIONS_NESTED = 10
 MANY_FORKS = 3
 MAX_SPLIT = 64
 
@@ -40,13 +36,10 @@ class Expansion:
         self.subschemas = subschemas
         self.evaluation = Evaluation(subschemas)
         self.reduction = Reduction(subschemas, self.evaluation)
+        self.comparison = Comparison(self)
         self._negation = Negation(subschemas)
-        self._finishing = Finishing(self)
+        self.finishing = Finishing(self)
         self._clauses: dict[Conjunction, tuple[Clause, ...]] = {}
-        self._empty: dict[tuple[Conjunction, int], bool] = {}
-        self._separated: dict[Fork, Fork] = {}
-        self._nesting = 0
-        self._fixed: dict[Conjunction, dict[str, frozenset[object]]] = {}
 
     def path(self, conjunction: Conjunction) -> str:
         return self.subschemas.path(abs(conjunction[0])) if conjunction else "#"
@@ -76,7 +69,7 @@ class Expansion:
                 waiting.extend(reversed(self._forked(way)))
                 continue
             clause = self._filtered(way)
-            further = self._finishing.further(clause)
+            further = self.finishing.further(clause)
             if further is None:
                 if clause not in found.values():
                     found[len(found)] = clause
@@ -113,7 +106,7 @@ class Expansion:
             clause = found
             waiting.extend(reversed(keywords.also))
             forks.extend(keywords.choices)
-            forks.extend(self.separated(group) for group in keywords.exclusive)
+            forks.extend(self.comparison.separated(group) for group in keywords.exclusive)
         return _Way(clause, frozenset(seen), tuple(forks))
 
     def _forked(self, way: _Way) -> list[_Way]:
@@ -173,91 +166,3 @@ class Expansion:
             ways.append(self._advanced(way, absent))
             return [found for found in ways if found is not None]
         return None
-
-    # oneOf
-
-    def separated(self, group: Fork) -> Fork:
-        """`oneOf` as a choice: each option together with the absence of those that it might overlap with."""
-        if group in self._separated:
-            return self._separated[group]
-        overlapping: list[list[Conjunction]] = [[] for _ in group]
-        for (at, one), (other_at, other) in combinations(enumerate(group), 2):
-            if not self.are_disjoint(one, other):
-                overlapping[at].append(self.subschemas.negated(other))
-                overlapping[other_at].append(self.subschemas.negated(one))
-        options = [conjoin(option, *others) for option, others in zip(group, overlapping, strict=True)]
-        self._separated[group] = tuple(option for option in options if option != IMPOSSIBLE)
-        return self._separated[group]
-
-    def are_disjoint(self, one: Conjunction, other: Conjunction) -> bool:
-        """Whether it is certain that no value satisfies both."""
-        self.subschemas.work.take(1, self.path(one))
-        if not self.reduction.all_types(one) & self.reduction.all_types(other):
-            return True
-        ours, theirs = self._fixed_members(one), self._fixed_members(other)
-        if ours is not None and theirs is not None:
-            if any(name in theirs and values.isdisjoint(theirs[name]) for name, values in ours.items()):
-                return True
-        both = self.reduction.reduced(conjoin(one, other))
-        if both == IMPOSSIBLE:
-            return True
-        return self.is_empty(both)
-
-    def _fixed_members(self, conjunction: Conjunction) -> dict[str, frozenset[object]] | None:
-        """Of a conjunction that only objects satisfy: required members with the few values that they may have."""
-        if self.reduction.all_types(conjunction) != {OBJECT}:
-            return None
-        if conjunction not in self._fixed:
-            found: dict[str, frozenset[object]] = {}
-            waiting, seen = list(conjunction), set[int]()
-            while waiting:
-                literal = waiting.pop()
-                if literal <= 0 or literal in seen:
-                    continue
-                seen.add(literal)
-                keywords = self.subschemas.keywords(literal)
-                waiting.extend(keywords.also)
-                for name in keywords.required:
-                    values = self.reduction.values(keywords.names.get(name, ANYTHING))
-                    if values is not None:
-                        found[name] = frozenset(key_of(value) for value in values)
-            self._fixed[conjunction] = found
-        return self._fixed[conjunction]
-
-    # Emptiness
-
-    def is_empty(self, conjunction: Conjunction, depth: int = EMPTINESS_DEPTH) -> bool:
-        """Whether it is certain that no value satisfies the conjunction."""
-        conjunction = self.reduction.reduced(conjunction)
-        if conjunction == IMPOSSIBLE:
-            return True
-        if conjunction == ANYTHING or depth == 0 or self._nesting > MAX_QUESTIONS_NESTED:
-            return False
-        key = (conjunction, depth)
-        if key not in self._empty:
-            self._empty[key] = False  # what it is asked about itself meanwhile
-            self._nesting += 1
-            try:
-                clauses = self.clauses(conjunction)
-                self._empty[key] = all(self._is_empty_clause(clause, depth - 1) for clause in clauses)
-            except SchemaError:
-                self.subschemas.work.take(1, self.path(conjunction))  # raises again when the work was too much
-            finally:
-                self._nesting -= 1
-        return self._empty[key]
-
-    def _is_empty_clause(self, clause: Clause, depth: int) -> bool:
-        if clause.values is not None:
-            return not clause.values
-        if clause.types & (NUMBERS | {NULL, BOOLEAN}):
-            return False
-        if STRING in clause.types and not self._finishing.has_no_text(clause.strings):
-            return False
-        arrays, objects = clause.arrays, clause.objects
-        if ARRAY in clause.types:
-            firsts = {arrays.at(index) for index in range(min(arrays.least, len(arrays.prefix) + 1))}
-            if not any(self.is_empty(item, depth) for item in firsts):
-                return False
-        if OBJECT in clause.types:
-            return any(self.is_empty(objects.names[name], depth) for name in objects.required)
-        return True

@@ -4,7 +4,7 @@ from fractions import Fraction
 from typing import Any, NoReturn
 
 from agent.constraint.errors import SchemaError
-from agent.constraint.json_schema.limits import MAX_ENUM_VALUES, MAX_PROPERTIES
+from agent.constraint.json_schema.limits import MAX_COUNT, MAX_ENUM_VALUES, MAX_PROPERTIES
 from agent.constraint.json_schema.text import pointer
 from agent.constraint.json_schema.values import ALL_TYPES, TYPE_NAMES, exact, key_of
 
@@ -28,7 +28,11 @@ class Fields:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float) or value < 0 or value != int(value):
             self.refuse(key, f"{key} is a whole number, 0 or more")
-        return int(value)
+        if value <= MAX_COUNT:
+            return int(value)
+        if key.startswith("min"):
+            self.refuse(key, f"{key} is above {MAX_COUNT}; no answer is that long")
+        return None  # nor is an answer that this would keep from being longer
 
     def number(self, key: str) -> Fraction | None:
         value = self.raw.get(key)

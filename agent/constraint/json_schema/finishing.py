@@ -11,6 +11,7 @@ from agent.constraint.json_schema.clause import Arrays, Clause, Numbers, Objects
 from agent.constraint.json_schema.finishing_arrays import ArrayFinishing
 from agent.constraint.json_schema.finishing_objects import ObjectFinishing
 from agent.constraint.json_schema.keywords import Bound
+from agent.constraint.json_schema.limits import WORK_OF_TEXT_SET
 from agent.constraint.json_schema.text_sets import TextSet, any_text, writable
 from agent.constraint.json_schema.values import ARRAY, BOOLEAN, FRACTION, INTEGER, NUMBERS, OBJECT, STRING
 from agent.constraint.tree import NOTHING
@@ -27,6 +28,7 @@ class Finishing:
     """Each question may lead to further expansions: of items, members and names."""
 
     def __init__(self, expansion: "Expansion") -> None:
+        self._work = expansion.subschemas.work
         self._texts: dict[Strings, bool] = {}
         self._arrays = ArrayFinishing(expansion)
         self._objects = ObjectFinishing(expansion)
@@ -38,7 +40,7 @@ class Finishing:
         """
         if clause.values is not None:
             return None if clause.values else []
-        if STRING in clause.types and self.has_no_text(clause.strings):
+        if STRING in clause.types and self.has_no_text(clause.strings, clause.path):
             return _kept([replace(clause, types=clause.types - {STRING})])
         if BOOLEAN in clause.types and len(clause.booleans) == 1:
             only = replace(clause, types=frozenset({BOOLEAN}), values=tuple(clause.booleans), has_exact_values=True)
@@ -58,13 +60,12 @@ class Finishing:
 
     # Texts
 
-    def has_no_text(self, strings: Strings) -> bool:
+    def has_no_text(self, strings: Strings, path: str) -> bool:
         """Whether it is certain that no text is left."""
         if not strings.patterns and not strings.not_patterns:
             return False
-        if strings == Strings(patterns=strings.patterns[:1]):
-            return writable(strings.patterns[0].node) == NOTHING
         if strings not in self._texts:
+            self._work.take(WORK_OF_TEXT_SET, path)
             self._texts[strings] = _has_no_text(strings)
         return self._texts[strings]
 
@@ -153,10 +154,12 @@ def _with_part(clause: Clause, part: Arrays | Objects | tuple[Any, ...]) -> Clau
 def _has_no_text(strings: Strings) -> bool:
     nodes = [pattern.node for pattern in strings.patterns]
     most = strings.max_length
-    if strings.min_length <= MAX_LENGTH_LOOKED_AT and (most is None or most <= MAX_LENGTH_LOOKED_AT):
-        if strings.min_length or most is not None:
-            nodes.append(any_text(strings.min_length, most))
+    if most is not None and most <= MAX_LENGTH_LOOKED_AT:
+        nodes.append(any_text(strings.min_length, most))
+    forbidden = [pattern.node for pattern in strings.not_patterns]
+    if len(nodes) == 1 and not forbidden:
+        return writable(nodes[0]) == NOTHING
     try:
-        return TextSet(nodes, [pattern.node for pattern in strings.not_patterns]).is_empty()
+        return TextSet(nodes, forbidden).is_empty()
     except TooManyStates:
         return False

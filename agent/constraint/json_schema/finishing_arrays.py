@@ -64,10 +64,10 @@ class ArrayFinishing:
 
     def _implies(self, one: Conjunction, other: Conjunction) -> bool:
         negated = self._expansion.subschemas.negated(other)
-        return self._expansion.is_empty(conjoin(one, negated))
+        return self._expansion.comparison.is_empty(conjoin(one, negated))
 
     def _excludes(self, one: Conjunction, other: Conjunction) -> bool:
-        return self._expansion.is_empty(conjoin(one, other))
+        return self._expansion.comparison.is_empty(conjoin(one, other))
 
     # Some item
 

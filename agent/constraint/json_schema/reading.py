@@ -17,7 +17,8 @@ from agent.constraint.json_schema.keywords import (
 from agent.constraint.json_schema.patterns import Pattern
 from agent.constraint.json_schema.subschemas import Subschemas
 from agent.constraint.json_schema.text import pointer
-from agent.constraint.json_schema.values import ALL_TYPES, FRACTION, OBJECT
+from agent.constraint.json_schema.values import FRACTION, OBJECT
+from agent.constraint.json_schema.writing_texts import combined
 
 # Validation keywords of drafts before 4, and of others, that a validator of today would ignore.
 _REFUSED = {
@@ -41,6 +42,8 @@ _LOGIC_WORDS = frozenset({
     "dependentSchemas",
 })  # fmt: skip
 
+_ANYTHING_SAID = _LOGIC_WORDS | {"type", "enum", "const"}
+
 _Said = dict[str, Any]
 """Fields of Keywords."""
 
@@ -59,7 +62,8 @@ def read_keywords(subschemas: Subschemas, raw: dict[str, Any], path: str) -> Key
     for read in (_read_array, _read_object, _read_logic):
         said |= read(subschemas, fields)
         also.append(said.pop("also", ANYTHING))
-    if raw.get("nullable") is True and "null" not in said.get("types", ALL_TYPES):
+    # OpenAPI 3.0's word means more than JSON Schema knows of, unless null may be there anyway.
+    if raw.get("nullable") is True and not ("null" in said.get("types", ()) or _ANYTHING_SAID.isdisjoint(raw)):
         fields.refuse("nullable", 'nullable is OpenAPI\'s and no JSON Schema; write "type": [..., "null"]')
     return Keywords(path, also=conjoin(*also), **said)
 
@@ -148,12 +152,12 @@ def _read_object(subschemas: Subschemas, fields: Fields) -> _Said:
     said: _Said = {}
     patterns = []
     for text, (value, path) in fields.named("patternProperties").items():
-        patterns.append((_name_pattern(subschemas, fields, text, path), subschemas.of(value, path)))
+        patterns.append((_name_pattern(subschemas, text, path), subschemas.of(value, path)))
     unevaluated = _child(subschemas, fields, "unevaluatedProperties")
     if unevaluated != ANYTHING:
         evaluated = evaluated_names(subschemas.document, fields.raw, fields.path)
         if evaluated is not None:
-            read = (_name_pattern(subschemas, fields, text, fields.path) for text in evaluated.patterns)
+            read = (_name_pattern(subschemas, text, fields.path) for text in evaluated.patterns)
             made = Keywords(
                 fields.path,
                 names=dict.fromkeys(evaluated.names, ANYTHING),
@@ -172,11 +176,12 @@ def _read_object(subschemas: Subschemas, fields: Fields) -> _Said:
     }
 
 
-def _name_pattern(subschemas: Subschemas, fields: Fields, text: str, path: str) -> Pattern:
+def _name_pattern(subschemas: Subschemas, text: str, path: str) -> Pattern:
     signed = subschemas.pattern(text, path)
-    if len(signed.required) != 1 or signed.forbidden:
-        fields.refuse("patternProperties", "look-ahead in a name's pattern cannot be enforced; say it without")
-    return signed.required[0]
+    if len(signed.required) == 1 and not signed.forbidden:
+        return signed.required[0]
+    required, forbidden = [one.node for one in signed.required], [one.node for one in signed.forbidden]
+    return Pattern(f"{text}\n", combined(required, forbidden, path))
 
 
 def _read_logic(subschemas: Subschemas, fields: Fields) -> _Said:

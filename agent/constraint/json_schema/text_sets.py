@@ -1,16 +1,29 @@
 """Sets of texts combined: in these, not in those, as an automaton and back as a regular tree."""
 
+import functools
 from collections.abc import Iterable
 
-from agent.constraint.alphabet import Alphabet
-from agent.constraint.automaton import TooManyStates
+from agent.constraint.alphabet import Alphabet, classes_in
+from agent.constraint.automaton import Automaton, TooManyStates
 from agent.constraint.code_points import code_points, without
+from agent.constraint.complement import tree_of
 from agent.constraint.json_schema.options import is_writable
 from agent.constraint.json_schema.patterns import ANY_TEXT
-from agent.constraint.regular import RegularTrees, classes_in
-from agent.constraint.tree import NOTHING, CharacterClass, Choice, FreeText, Node, Repeat, Sequence, Text
+from agent.constraint.regular import RegularTrees
+from agent.constraint.tree import (
+    NOTHING,
+    CharacterClass,
+    Choice,
+    CodePointRanges,
+    FreeText,
+    Node,
+    Repeat,
+    Sequence,
+    Text,
+)
 
 MAX_STATES = 600
+MAX_NODES = 5_000
 _UNWRITABLE = code_points([*((code, code) for code in range(32) if not is_writable(chr(code))), (127, 127)])
 
 
@@ -18,7 +31,7 @@ def writable(node: Node) -> Node:
     """The texts of `node` that JSON text can hold under our options. NOTHING where there is none."""
     match node:
         case CharacterClass(ranges):
-            kept = without(ranges, _UNWRITABLE)
+            kept = _writable_ranges(ranges)
             return CharacterClass(kept) if kept else NOTHING
         case Text(text):
             return node if is_writable(text) else NOTHING
@@ -37,6 +50,11 @@ def writable(node: Node) -> Node:
             return NOTHING if inner == NOTHING else Repeat(inner, least, most)
         case _:
             raise ValueError(f"{type(node).__name__} is in no pattern")
+
+
+@functools.lru_cache(maxsize=1024)
+def _writable_ranges(ranges: CodePointRanges) -> CodePointRanges:
+    return without(ranges, _UNWRITABLE)
 
 
 def any_text(least: int, most: int | None) -> Node:
@@ -124,7 +142,8 @@ class TextSet:
         for index in alive:
             rows[groups[index]] = dict(self._grouped(index, groups))
             accepting[groups[index]] = self._accepting[index]
-        self._rows, self._accepting, self._start = rows, accepting, groups[0]
+        # State 0 came first, so its group is number 0.
+        self._rows, self._accepting = rows, accepting
 
     def _grouped(self, index: int, groups: dict[int, int]) -> tuple[tuple[int, int], ...]:
         row: dict[int, int] = {}
@@ -133,73 +152,7 @@ class TextSet:
                 row[groups[target]] = row.get(groups[target], 0) | mask
         return tuple(sorted(row.items()))
 
-    _start = 0
-
     def node(self) -> Node:
-        """The set as a regular tree: states are eliminated one after another, the cheapest first."""
-        size = len(self._rows)
-        first, last = size, size + 1
-        edges: dict[int, dict[int, Node]] = {
-            index: {target: CharacterClass(self._alphabet.ranges(mask)) for target, mask in row.items()}
-            for index, row in enumerate(self._rows)
-        }
-        edges[first] = {self._start: Text("")}
-        for index, accepting in enumerate(self._accepting):
-            if accepting:
-                edges[index][last] = Text("")
-        waiting = set(range(size))
-        budget = 40_000
-        while waiting:
-            into = {index: [source for source in edges if index in edges[source]] for index in waiting}
-            index = min(waiting, key=lambda at: (len(into[at]) * len(edges[at]), at))
-            budget -= self._eliminate(edges, index, into[index])
-            if budget < 0:
-                raise TooManyStates
-            waiting.discard(index)
-        return edges[first].get(last, NOTHING)
-
-    @staticmethod
-    def _eliminate(edges: dict[int, dict[int, Node]], index: int, into: list[int]) -> int:
-        out = edges.pop(index)
-        loop = out.pop(index, None)
-        again = [] if loop is None else [Repeat(loop, 0, None)]
-        cost = 1
-        for source in into:
-            if source == index:
-                continue
-            before = edges[source].pop(index)
-            for target, after in out.items():
-                way = _sequence([before, *again, after])
-                known = edges[source].get(target)
-                edges[source][target] = way if known is None else _choice(known, way)
-                cost += _size(way)
-        return cost
-
-
-def _sequence(parts: list[Node]) -> Node:
-    flat: list[Node] = []
-    for part in parts:
-        if isinstance(part, Sequence):
-            flat.extend(part.parts)
-        elif part != Text(""):
-            flat.append(part)
-    return flat[0] if len(flat) == 1 else Sequence(tuple(flat)) if flat else Text("")
-
-
-def _choice(one: Node, other: Node) -> Node:
-    options: list[Node] = []
-    for node in (one, other):
-        options.extend(node.options if isinstance(node, Choice) else [node])
-    return Choice(tuple(dict.fromkeys(options)))
-
-
-def _size(node: Node) -> int:
-    match node:
-        case Sequence(parts):
-            return 1 + sum(map(_size, parts))
-        case Choice(options):
-            return 1 + sum(map(_size, options))
-        case Repeat(body):
-            return 1 + _size(body)
-        case _:
-            return 1
+        """The set as a regular tree. Raises TooManyStates."""
+        table = [[(mask, target) for target, mask in row.items()] for row in self._rows]
+        return tree_of(Automaton.of_table(table, self._accepting), self._alphabet, MAX_NODES)

@@ -58,3 +58,18 @@ def texts_in(value: Any) -> list[str]:
             found.extend(item)
             waiting.extend(item.values())
     return found
+
+
+def numbers_in(value: Any) -> list[int | float]:
+    """All numbers in the value."""
+    found: list[int | float] = []
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, list):
+            waiting.extend(item)
+        elif isinstance(item, dict):
+            waiting.extend(item.values())
+        elif isinstance(item, int | float) and not isinstance(item, bool):
+            found.append(item)
+    return found

@@ -1,16 +1,15 @@
 """Writes clauses in the part of JSON Schema that the library enforces exactly, with holes where subschemas belong."""
 
 from dataclasses import dataclass
-from fractions import Fraction
-from math import ceil, floor
 from typing import Any
 
 from agent.constraint.errors import SchemaError
-from agent.constraint.json_schema.clause import Arrays, Clause, Numbers, Objects, Strings
+from agent.constraint.json_schema.clause import Arrays, Clause, Objects, Strings
 from agent.constraint.json_schema.expansion import Expansion
-from agent.constraint.json_schema.finishing_objects import is_closed
-from agent.constraint.json_schema.keywords import ANYTHING, IMPOSSIBLE, Bound, Conjunction
+from agent.constraint.json_schema.finishing_names import is_closed
+from agent.constraint.json_schema.keywords import ANYTHING, IMPOSSIBLE, Conjunction
 from agent.constraint.json_schema.options import is_writable
+from agent.constraint.json_schema.patterns import Pattern
 from agent.constraint.json_schema.values import (
     ALL_TYPES,
     ARRAY,
@@ -19,14 +18,12 @@ from agent.constraint.json_schema.values import (
     NUMBERS,
     OBJECT,
     STRING,
-    exact,
     texts_in,
 )
-from agent.constraint.json_schema.writing_texts import pattern_text, required_nodes
+from agent.constraint.json_schema.writing_numbers import check_numbers, numbers_schema
+from agent.constraint.json_schema.writing_texts import combined, pattern_text, required_nodes
+from agent.constraint.tree import Choice, Node, Text
 
-# The library computes integer bounds in 64 bits and multiples in 32.
-_LARGEST_INTEGER = 2**63 - 1025
-_LARGEST_MULTIPLE = 2**32 - 1
 _TYPE_ORDER = ("null", "boolean", "integer", "number", "string", "array", "object")
 
 
@@ -66,7 +63,7 @@ class Writing:
         if said == {"choices"} and len(keywords.choices) == 1:
             options = keywords.choices[0]
         elif said == {"exclusive"} and len(keywords.exclusive) == 1:
-            options = self._expansion.separated(keywords.exclusive[0])
+            options = self._expansion.comparison.separated(keywords.exclusive[0])
         else:
             return None
         reduced = dict.fromkeys(map(self._expansion.reduction.reduced, options))
@@ -77,6 +74,7 @@ class Writing:
     def _clause(self, clause: Clause) -> dict[str, Any]:
         if clause.values is not None:
             for value in clause.values:
+                check_numbers(value, clause.path)
                 if not all(map(is_writable, texts_in(value))):
                     raise SchemaError(
                         "a value holds a control character that has no short escape in JSON, and no other is written",
@@ -87,7 +85,9 @@ class Writing:
         if clause.types != ALL_TYPES:
             schema["type"] = _type_names(clause)
         if clause.types & NUMBERS:
-            schema |= _numbers(clause.numbers, INTEGER in clause.types and FRACTION not in clause.types, clause.path)
+            schema |= numbers_schema(
+                clause.numbers, INTEGER in clause.types and FRACTION not in clause.types, clause.path
+            )
         if STRING in clause.types:
             schema |= _strings(clause.strings, clause.path)
         if ARRAY in clause.types:
@@ -103,49 +103,6 @@ def _type_names(clause: Clause) -> str | list[str]:
         names.add("number" if FRACTION in clause.types else INTEGER)
     ordered = [name for name in _TYPE_ORDER if name in names]
     return ordered[0] if len(ordered) == 1 else ordered
-
-
-def _numbers(numbers: Numbers, is_integer: bool, path: str) -> dict[str, Any]:
-    schema: dict[str, Any] = {}
-    if is_integer:
-        low, high = numbers.low, numbers.high
-        if low is not None:
-            schema["minimum"] = _integer(floor(low.value) + 1 if low.exclusive else ceil(low.value), path, -1)
-        if high is not None:
-            schema["maximum"] = _integer(ceil(high.value) - 1 if high.exclusive else floor(high.value), path, 1)
-    else:
-        schema |= _bound(numbers.low, "minimum", "exclusiveMinimum", path)
-        schema |= _bound(numbers.high, "maximum", "exclusiveMaximum", path)
-    if numbers.multiple is not None:
-        multiple = numbers.multiple
-        if max(multiple.numerator, multiple.denominator) > _LARGEST_MULTIPLE:
-            raise SchemaError("multipleOf is too large or has too many digits to be enforced", path)
-        schema["multipleOf"] = _number(multiple, path)
-    return {key: value for key, value in schema.items() if value is not None}
-
-
-def _integer(value: int, path: str, sign: int) -> int:
-    """A bound beyond 64 bits is drawn in to them: narrower, never wider."""
-    if sign * value > _LARGEST_INTEGER:
-        return sign * _LARGEST_INTEGER
-    if -sign * value > _LARGEST_INTEGER:
-        raise SchemaError("an integer beyond 64 bits cannot be enforced", path)
-    return value
-
-
-def _bound(bound: Bound | None, inclusive: str, exclusive: str, path: str) -> dict[str, Any]:
-    if bound is None:
-        return {}
-    return {exclusive if bound.exclusive else inclusive: _number(bound.value, path)}
-
-
-def _number(value: Fraction, path: str) -> int | float:
-    if value.denominator == 1 and abs(value.numerator) <= _LARGEST_INTEGER:
-        return value.numerator
-    found = float(value)
-    if exact(found) != value or not 1e-9 <= abs(found) <= 1e15:
-        raise SchemaError("a number this large, or of so many digits, cannot be enforced", path)
-    return found
 
 
 def _strings(strings: Strings, path: str) -> dict[str, Any]:
@@ -194,7 +151,10 @@ def _objects(objects: Objects, path: str) -> dict[str, Any]:
         schema["additionalProperties"] = False
     elif objects.rules:
         rule = objects.rules[0]
-        patterns = {pattern_text(pattern.node, path): Hole(value) for pattern, value in rule.patterns}
+        patterns = {
+            pattern_text(_without_listed(pattern, objects, value, path), path): Hole(value)
+            for pattern, value in rule.patterns
+        }
         written = {text: value for text, value in patterns.items() if text is not None}
         if written:
             schema["patternProperties"] = written
@@ -207,3 +167,18 @@ def _objects(objects: Objects, path: str) -> dict[str, Any]:
     if objects.most is not None:
         schema["maxProperties"] = objects.most
     return schema
+
+
+def _without_listed(pattern: Pattern, objects: Objects, value: Conjunction, path: str) -> Node:
+    """The names of the pattern that are not listed.
+
+    All that is demanded of a listed member stands with it. The library would add what the pattern demands, and gives up
+    where that leads round in a circle.
+    """
+    listed = [name for name in objects.names if pattern.matches(name)]
+    if not listed or value in (ANYTHING, IMPOSSIBLE):
+        return pattern.node
+    try:
+        return combined([pattern.node], [Choice(tuple(map(Text, listed)))], path)
+    except SchemaError:
+        return pattern.node  # the meaning is the same, and mostly the library sees through it

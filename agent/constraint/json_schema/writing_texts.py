@@ -7,11 +7,12 @@ from agent.constraint.json_schema.clause import Strings
 from agent.constraint.json_schema.patterns import ANY_TEXT
 from agent.constraint.json_schema.text_sets import TextSet, any_text, writable
 from agent.constraint.regex_text import regex_text
-from agent.constraint.tree import NOTHING, CharacterClass, Choice, Node, Sequence, Text
+from agent.constraint.tree import NOTHING, CharacterClass, Choice, Node, Repeat, Sequence, Text
 
 MAX_PATTERN_LENGTH_OUT = 100_000
-# The library's regex reader nests no deeper than some 200 groups.
-MAX_EXCLUDED_LENGTH = 90
+# The library's regex reader (regex-syntax) stops at 250 levels of its own tree.
+MAX_LEVELS_OUT = 230
+MAX_EXCLUDED_LENGTH = 64
 
 
 def text_node(strings: Strings, path: str) -> Node | None:
@@ -76,7 +77,22 @@ def pattern_text(node: Node, path: str) -> str | None:
     kept = writable(node)
     if kept == NOTHING:
         return None
+    if levels(kept) > MAX_LEVELS_OUT:
+        raise SchemaError("the pattern nests too deep once it is written out; simplify it", path)
     text = f"^(?:{regex_text(kept)})$"
     if len(text) > MAX_PATTERN_LENGTH_OUT:
         raise SchemaError("the pattern is too large; simplify it", path)
     return text
+
+
+def levels(node: Node) -> int:
+    """How deep the written regex nests, as its reader counts: groups, alternatives, sequences and repetitions."""
+    match node:
+        case Sequence(parts):
+            return 1 + max(map(levels, parts), default=0)
+        case Choice(options):
+            return 2 + max(map(levels, options), default=0)
+        case Repeat(body):
+            return 2 + levels(body)
+        case _:
+            return 1

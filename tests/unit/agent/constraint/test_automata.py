@@ -4,10 +4,10 @@ from random import Random
 
 import pytest
 
-from agent.constraint.alphabet import Alphabet
-from agent.constraint.automaton import Automaton, TooManyStates
+from agent.constraint.alphabet import Alphabet, classes_in
+from agent.constraint.automaton import Automaton, TooManyStates, disjoint
 from agent.constraint.normal_form import normalised
-from agent.constraint.regular import MOST_STATES, RegularTrees, classes_in
+from agent.constraint.regular import MOST_STATES, RegularTrees
 from agent.constraint.tree import (
     CharacterClass,
     Choice,
@@ -119,3 +119,13 @@ def test_an_automaton_that_blows_up_stops_at_its_budget() -> None:
     with pytest.raises(TooManyStates):
         automaton.expand()
     assert len(automaton.accepting) <= MOST_STATES + 1
+
+
+def test_masks_are_cut_alike_whether_few_or_many() -> None:
+    random = Random(5)
+    pairs = [(random.getrandbits(12) | 1, 1 << place) for place in range(70)]
+    for count in (1, 5, 64, 65, 70):
+        groups = disjoint(pairs[:count])
+        for minterm in range(12):
+            wanted = sum(places for mask, places in pairs[:count] if mask >> minterm & 1)
+            assert [places for mask, places in groups if mask >> minterm & 1] == ([wanted] if wanted else [])

@@ -46,17 +46,29 @@ def test_a_pointer_starts_at_the_resource_it_is_in() -> None:
 
 
 @pytest.mark.parametrize(
-    "reference", ["#/$defs/b", "#/anyOf/01x", "#/anyOf/5", "#nowhere", "#/$defs/a/type/0", "#/anyOf/-1"]
+    "reference",
+    [
+        "#/$defs/b",
+        "#/anyOf/01x",
+        "#/anyOf/5",
+        "#nowhere",
+        "#/$defs/a/type/0",
+        "#/anyOf/-1",
+        "#/anyOf/00",
+        "#/anyOf/" + "9" * 5_000,
+    ],
 )
 def test_references_to_nothing_are_refused(reference: str) -> None:
     with pytest.raises(SchemaError, match="names nothing"):
         Document({"$defs": {"a": INTEGER}, "anyOf": [True]}).resolve(reference, "#")
 
 
-@pytest.mark.parametrize("reference", ["https://h.invalid/x.json", "other.json#/a", "http://json-schema.org/schema"])
+@pytest.mark.parametrize(
+    "reference", ["https://h.invalid/x.json", "other.json#/a", "http://json-schema.org/schema", "http://[", "//[::1"]
+)
 def test_references_out_of_the_document_are_refused(reference: str) -> None:
     with pytest.raises(SchemaError, match="nothing is fetched") as refused:
-        Document({"$id": "https://h/r"}).resolve(reference, "#/properties/a")
+        Document({"$id": "https://h/r", "$defs": {"a": {"$id": "http://[x"}}}).resolve(reference, "#/properties/a")
     assert refused.value.path == "#/properties/a"
 
 

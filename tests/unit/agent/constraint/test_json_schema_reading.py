@@ -1,5 +1,6 @@
 """agent/constraint/json_schema: what is read, what is refused, and with which path. Both drafts."""
 
+import json
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ def refused_path(schema: Any) -> str:
         ({"minLength": "3"}, "#/minLength"),
         ({"maxItems": True}, "#/maxItems"),
         ({"maxItems": 1.5}, "#/maxItems"),
+        ({"minItems": 10**12}, "#/minItems"),
         ({"minimum": "1"}, "#/minimum"),
         ({"exclusiveMinimum": "1"}, "#/exclusiveMinimum"),
         ({"multipleOf": 0}, "#/multipleOf"),
@@ -93,7 +95,7 @@ def test_what_is_wrong_or_cannot_be_enforced_is_refused_with_its_path(schema: An
         {"type": "integer", "minimum": 1, "maximum": 4, "multipleOf": 5},
         {"type": "number", "minimum": 1, "exclusiveMaximum": 1},
         {"type": "string", "minLength": 3, "maxLength": 2},
-        {"type": "string", "pattern": "^a$", "minLength": 2},
+        {"type": "string", "pattern": "^a$", "minLength": 2, "maxLength": 9},
         {"type": "string", "allOf": [{"pattern": "^a+$"}, {"pattern": "^b+$"}]},
         {"type": "array", "minItems": 3, "maxItems": 1},
         {"type": "array", "prefixItems": [False], "minItems": 1},
@@ -195,11 +197,39 @@ def test_siblings_of_a_reference() -> None:
     assert prepare_schema(schema) == {"type": "string", "maxLength": 1}
 
 
-def test_bounds_beyond_64_bits_are_drawn_in() -> None:
-    assert prepare_schema({"type": "integer", "minimum": 0, "maximum": 2**64 - 1})["maximum"] < 2**63
-    assert refused_path({"type": "integer", "minimum": 2**70}) == "#"
-    assert refused_path({"type": "number", "maximum": 1e308}) == "#"
-    assert refused_path({"type": "number", "multipleOf": 2**40}) == "#"
+@pytest.mark.parametrize(
+    ("schema", "key", "value"),
+    [
+        ({"type": "integer", "maximum": 2**64 - 1}, "maximum", 2**63 - 1024),
+        ({"type": "integer", "maximum": 2**63 - 1025}, "maximum", 2**63 - 2048),
+        ({"type": "integer", "minimum": 2**53 + 1}, "minimum", 2**53 + 2),
+        ({"type": "integer", "maximum": 2**53 + 1}, "maximum", 2**53),
+        ({"type": "integer", "minimum": -(2**53) - 1}, "minimum", -(2**53)),
+        ({"type": "number", "maximum": 3.4e38}, "maximum", 2**53),
+        ({"type": "number", "minimum": -1.7e308}, "minimum", -(2**53)),
+        ({"type": "number", "minimum": 0.1}, "minimum", 0.1),
+    ],
+)
+def test_bounds_that_are_no_doubles_are_drawn_in(schema: dict[str, Any], key: str, value: Any) -> None:
+    assert prepare_schema(schema) == {**schema, key: value}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "integer", "minimum": 2**70},
+        {"type": "number", "minimum": 2**53 + 1},
+        {"type": "number", "minimum": 0.12345678901234567},
+        {"type": "number", "multipleOf": 2**40},
+        {"type": "integer", "multipleOf": 1_000_003},
+        {"type": "number", "multipleOf": 1e-10},
+        {"const": 2**53 + 1},
+        {"enum": ["a", [{"k": 123456789.12345679}]]},
+        {"const": 1e300},
+    ],
+)
+def test_numbers_that_the_library_takes_for_others_are_refused(schema: dict[str, Any]) -> None:
+    assert refused_path(schema) == "#"
 
 
 def test_the_options_close_what_the_library_leaves_open() -> None:
@@ -207,3 +237,15 @@ def test_the_options_close_what_the_library_leaves_open() -> None:
     assert "u" not in OPTIONS["json_allowed_escapes"]
     assert OPTIONS["lenient"] is False
     assert OPTIONS["coerce_one_of"] is False
+
+
+def test_the_schema_of_the_client_is_left_as_it_is() -> None:
+    schema = {
+        "$defs": {"a": {"type": "array", "items": {"$ref": "#/$defs/b"}}, "b": {"enum": [{"k": [1]}, 2]}},
+        "oneOf": [{"$ref": "#/$defs/a"}, {"not": {"type": ["array", "object"]}}],
+    }
+    before = json.dumps(schema)
+    prepared = prepare_schema(schema)
+    assert json.dumps(schema) == before
+    assert prepare_schema(before) == prepared
+    assert prepare_schema(schema) == prepared

@@ -1,12 +1,17 @@
 """Hostile schemas: a clean answer in bounded work, whatever they are made of."""
 
+import contextlib
 import time
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from agent.constraint.errors import SchemaError
 from agent.constraint.json_schema import prepare_schema
+from tests.support import budgets
+from tests.support.json_schema_strategies import KEYWORDS
 
 # A second on its own; this machine may have others at work.
 MOST_SECONDS = 3.0
@@ -65,3 +70,23 @@ def test_large_schemas_of_little_cost_are_taken(name: str) -> None:
     started = time.thread_time()
     assert prepare_schema(TAKEN[name])
     assert time.thread_time() - started < MOST_SECONDS
+
+
+WORDS = (
+    *KEYWORDS, "then", "else", "$defs", "definitions", "$id", "$anchor", "$schema", "$dynamicRef", "$dynamicAnchor",
+    "additionalItems", "dependencies", "nullable", "id",
+)  # fmt: skip
+nonsense = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4)
+    | st.sampled_from(("#", "#/", "#/a", "#/$defs/a", "string", "object", "(", "^a$", "http://[", "draft-07")),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(st.sampled_from(WORDS) | st.text(max_size=2), inner, max_size=3),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@settings(max_examples=2 * budgets.current().hypothesis_examples, suppress_health_check=list(HealthCheck))
+@given(st.dictionaries(st.sampled_from(WORDS), nonsense, min_size=1, max_size=4))
+def test_nonsense_is_prepared_or_refused_and_nothing_else(schema: dict[str, Any]) -> None:
+    with contextlib.suppress(SchemaError):
+        assert isinstance(prepare_schema(schema), dict)
