@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agent.constraint.errors import GrammarError
-from agent.constraint.normal_form import references
-from agent.constraint.rule_order import leaves_first
+from agent.constraint.lark.normal_form import references
+from agent.constraint.lark.rule_order import leaves_first
 from agent.constraint.tree import (
     Choice,
     FreeText,

@@ -5,15 +5,15 @@ import json
 from llguidance import LLMatcher
 
 from agent.constraint.control_tokens import resolve_tokens
-from agent.constraint.ebnf import parse_ebnf
 from agent.constraint.errors import ConstraintError, GrammarError, SchemaError
-from agent.constraint.gbnf import parse_gbnf
 from agent.constraint.json_schema import OPTIONS, prepare_schema
-from agent.constraint.lark import to_lark
+from agent.constraint.languages.ebnf import parse_ebnf
+from agent.constraint.languages.gbnf import parse_gbnf
+from agent.constraint.languages.regex import parse_regex
+from agent.constraint.lark.writing import to_lark
 from agent.constraint.matcher import ConstraintVocabulary
 from agent.constraint.optional_runs import refuse_long_optional_runs
-from agent.constraint.regex import parse_regex
-from agent.constraint.structural_tag import parse_structural_tag
+from agent.constraint.structural_tag.parsing import parse_structural_tag
 from agent.constraint.tree import Grammar
 from shared.messages_to_agent import ConstraintText
 

@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from agent.constraint import confusions
 from agent.constraint.errors import GrammarError
+from agent.constraint.lark import confusions
 from agent.constraint.tree import (
     EMPTY,
     CharacterClass,

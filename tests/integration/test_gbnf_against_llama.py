@@ -11,8 +11,8 @@ from random import Random
 import pytest
 
 from agent.constraint.errors import GrammarError
-from agent.constraint.gbnf import parse_gbnf
-from agent.constraint.normal_form import children
+from agent.constraint.languages.gbnf import parse_gbnf
+from agent.constraint.lark.normal_form import children
 from agent.constraint.tree import Choice, Grammar, Node, Reference, Repeat, Sequence, Text
 from tests.support import budgets
 from tests.support.compiled_form import CompiledForm

@@ -2,7 +2,7 @@
 
 from llguidance import LLMatcher, LLTokenizer
 
-from agent.constraint.lark import to_lark
+from agent.constraint.lark.writing import to_lark
 from agent.constraint.tree import Grammar
 
 

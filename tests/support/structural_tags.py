@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from agent.constraint.structural_tag import parse_structural_tag
+from agent.constraint.structural_tag.parsing import parse_structural_tag
 from agent.constraint.tree import Choice, Grammar, JsonDocument, Node, Repeat, Sequence, Text
 from tests.support.constraint_recogniser import Recogniser
 

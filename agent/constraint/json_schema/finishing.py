@@ -5,7 +5,6 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from agent.constraint.automaton import TooManyStates
 from agent.constraint.errors import SchemaError
 from agent.constraint.json_schema.clause import Arrays, Clause, Numbers, Objects, Strings, settled
 from agent.constraint.json_schema.finishing_arrays import ArrayFinishing
@@ -14,6 +13,7 @@ from agent.constraint.json_schema.keywords import Bound
 from agent.constraint.json_schema.limits import WORK_OF_TEXT_SET
 from agent.constraint.json_schema.text_sets import TextSet, any_text, writable
 from agent.constraint.json_schema.values import ARRAY, BOOLEAN, FRACTION, INTEGER, NUMBERS, OBJECT, STRING
+from agent.constraint.lark.automaton import TooManyStates
 from agent.constraint.tree import NOTHING
 
 if TYPE_CHECKING:

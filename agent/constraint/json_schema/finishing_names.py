@@ -4,7 +4,6 @@ from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from agent.constraint.automaton import TooManyStates
 from agent.constraint.errors import SchemaError
 from agent.constraint.json_schema.clause import Objects, Rule
 from agent.constraint.json_schema.keywords import ANYTHING, IMPOSSIBLE, Conjunction, conjoin
@@ -13,6 +12,7 @@ from agent.constraint.json_schema.patterns import Pattern
 from agent.constraint.json_schema.text_sets import TextSet
 from agent.constraint.json_schema.values import STRING
 from agent.constraint.json_schema.writing_texts import text_node
+from agent.constraint.lark.automaton import TooManyStates
 from agent.constraint.tree import Choice
 
 if TYPE_CHECKING:

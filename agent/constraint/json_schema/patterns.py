@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from agent.constraint.code_points import EVERY_CODE_POINT
 from agent.constraint.errors import GrammarError, SchemaError
-from agent.constraint.regex import parse_regex
-from agent.constraint.regex_dialect import javascript_dialect
+from agent.constraint.languages.code_points import EVERY_CODE_POINT
+from agent.constraint.languages.regex import parse_regex
+from agent.constraint.languages.regex_dialect import javascript_dialect
 from agent.constraint.tree import CharacterClass, Choice, FreeText, Node, Repeat, Sequence, Text
 
 MAX_PATTERN_CHARACTERS = 20_000

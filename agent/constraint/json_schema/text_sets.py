@@ -3,13 +3,13 @@
 import functools
 from collections.abc import Iterable
 
-from agent.constraint.alphabet import Alphabet, classes_in
-from agent.constraint.automaton import Automaton, TooManyStates
-from agent.constraint.code_points import code_points, without
-from agent.constraint.complement import tree_of
 from agent.constraint.json_schema.options import is_writable
 from agent.constraint.json_schema.patterns import ANY_TEXT
-from agent.constraint.regular import RegularTrees
+from agent.constraint.languages.code_points import code_points, without
+from agent.constraint.lark.alphabet import Alphabet, classes_in
+from agent.constraint.lark.automaton import Automaton, TooManyStates
+from agent.constraint.lark.automaton_tree import tree_of
+from agent.constraint.lark.regular import RegularTrees
 from agent.constraint.tree import (
     NOTHING,
     CharacterClass,

@@ -1,12 +1,12 @@
 """Strings of a clause as one regular tree and as the keyword `pattern` that the library reads."""
 
-from agent.constraint.automaton import TooManyStates
-from agent.constraint.code_points import EVERY_CODE_POINT, letters, without
 from agent.constraint.errors import SchemaError
 from agent.constraint.json_schema.clause import Strings
 from agent.constraint.json_schema.patterns import ANY_TEXT
 from agent.constraint.json_schema.text_sets import TextSet, any_text, writable
-from agent.constraint.regex_text import regex_text
+from agent.constraint.languages.code_points import EVERY_CODE_POINT, letters, without
+from agent.constraint.lark.automaton import TooManyStates
+from agent.constraint.lark.regex_text import regex_text
 from agent.constraint.tree import NOTHING, CharacterClass, Choice, Node, Repeat, Sequence, Text
 
 MAX_PATTERN_LENGTH_OUT = 100_000

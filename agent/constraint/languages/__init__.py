@@ -1,0 +1,1 @@
+"""Front ends: each text language becomes the tree (`agent.constraint.tree`)."""

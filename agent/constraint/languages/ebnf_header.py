@@ -1,0 +1,113 @@
+"""What stands before a rule's body in XGrammar's EBNF: its name and, in brackets, its options.
+
+`capture`, `stop_capture` and the numbers beside them mark text for a caller that asks XGrammar for it: they change no
+language and are dropped. `lazy` is honoured, `max_chars` where the shape of the rule tells how long its texts can be.
+`max_tokens` and `temperature` are refused: neither can be kept to, and ignoring them would be a lie.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from agent.constraint.languages.ebnf_lengths import at_most
+from agent.constraint.languages.source import Source
+from agent.constraint.tree import Node, Shortest
+
+NAME = re.compile(r"[a-zA-Z_.-][a-zA-Z0-9_.-]*")
+_OPTIONS = re.compile(r'\[((?:[^\]"\r\n]|"[^"\r\n\\]*")*)\][ \t]*(?=::=)')
+_OPTION = re.compile(r'[ \t]*([a-z_]+)[ \t]*(?:=[ \t]*("[^"]*"|[-+.0-9eE]+))?[ \t]*(,|$)')
+_MOST_CHARS = 2**31 - 1
+
+_NUMBERED = ("capture_hidden_suffix_bytes", "capture_hidden_stop_bytes")
+_IDENTIFIED = ("capture_hidden_body_rule_id", "capture_hidden_marker_rule_id")
+
+
+class _Option(NamedTuple):
+    value: str | None
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """`end`: the offset after `::=`."""
+
+    name: str
+    options: Mapping[str, _Option]
+    offset: int
+    end: int
+
+
+def read_header(source: Source, offset: int, space: Callable[[int], int]) -> Header | None:
+    """The header at `offset`; None: no rule begins there. Raises GrammarError for options that are not known.
+
+    Brackets right after the name are options if `::=` follows them on the same line, else a character class.
+    """
+    name = NAME.match(source.text, offset)
+    if name is None or name.group() in ("true", "false"):
+        return None
+    end = name.end()
+    options: Mapping[str, _Option] = {}
+    bracket = _OPTIONS.match(source.text, end) if source.text.startswith("[", end) else None
+    if bracket is not None:
+        options = _read_options(source, bracket.start(1), bracket.end(1))
+        end = bracket.end()
+    end = space(end)
+    if not source.text.startswith("::=", end):
+        return None
+    return Header(name.group(), options, offset, end + 3)
+
+
+def with_options(rules: Mapping[str, Node], header: Header, source: Source) -> Node:
+    """The body of the header's rule as its options change it. Raises GrammarError where that cannot be done."""
+    body = rules[header.name]
+    max_chars = header.options.get("max_chars")
+    if max_chars is not None:
+        limited = at_most(body, int(max_chars.value or ""), rules)
+        if limited is None:
+            raise source.error(
+                max_chars.offset,
+                "max_chars is supported only where one repetition of parts of fixed length sets the rule's length; "
+                "write {0,n} instead",
+            )
+        body = limited
+    return Shortest(body, source.position(header.offset)) if "lazy" in header.options else body
+
+
+def _read_options(source: Source, offset: int, end: int) -> dict[str, _Option]:
+    options: dict[str, _Option] = {}
+    while True:
+        found = _OPTION.match(source.text, offset, end)
+        if found is None:
+            raise source.error(offset, "a rule option is written name or name=value, with commas between")
+        name = found.group(1)
+        options_error = _refusal(name, found.group(2))
+        if name in options:
+            options_error = f"the option {name} is given twice; remove one"
+        if options_error is not None:
+            raise source.error(found.start(1), options_error)
+        options[name] = _Option(found.group(2), found.start(1))
+        offset = found.end()
+        if not found.group(3):
+            return options
+
+
+def _refusal(name: str, value: str | None) -> str | None:
+    """Why the option is refused; None: it is not."""
+    match name:
+        case "max_tokens":
+            return "max_tokens is not supported; bound the rule by a repetition, as in [^]{0,100}"
+        case "temperature":
+            return "temperature is not supported in a rule; set it for the request"
+        case "lazy":
+            return None if value is None else "lazy takes no value"
+        case "capture" | "stop_capture":
+            is_named = value is not None and value.startswith('"') and value != '""'
+            return None if is_named or (name == "capture" and value is None) else f'{name} takes a name: {name}="x"'
+        case "max_chars":
+            is_number = value is not None and value.isdecimal() and len(value) < 11 and int(value) <= _MOST_CHARS
+            return None if is_number else f"max_chars takes a number up to {_MOST_CHARS}"
+        case _ if name in (*_NUMBERED, *_IDENTIFIED):
+            return None if value is not None and value.isdecimal() else f"{name} takes a number"
+        case _:
+            return "this rule option is not known; there are lazy, max_chars, capture and stop_capture"

@@ -1,0 +1,1 @@
+"""Structural tags, in both of their forms: free text with constrained regions."""
