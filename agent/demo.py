@@ -95,6 +95,7 @@ def _start(children: list[Child]) -> tuple[Service, Service]:
     inference, management = Service(inference_port), Service(management_port)
     _say(f"Starting a balancer: clients on {inference.address}, management on {management.address}")
     addresses = ["--inference-addr", inference.address, "--management-addr", management.address]
+    addresses += ["--compat-addr", Service(free_port(8070)).address]
     children.append(Child(["balancer", *addresses, "--state-database", "memory://"]))
     start = Patience(START_SECONDS, _say)
     wait_for("the start of the balancer", lambda: management.answers("/health"), children, start)

@@ -1,7 +1,7 @@
 """A model in memory with its engine running: what the rest of the agent sees of llama.cpp."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.core.backend import BackendLimits
@@ -54,10 +54,18 @@ class LlamaPromptReader:
         self.adds_bos = vocabulary.adds_bos
         self.bos_token = vocabulary.bos_token
 
-    def tokenize(self, text: str) -> list[int]:
-        """Token ids of `text`; control tokens are parsed, nothing is added. Raises ValueError or RuntimeError."""
+    def tokenize(self, text: str, *, parse_special: bool = True) -> list[int]:
+        """Token ids of `text`; nothing is added. Raises ValueError or RuntimeError."""
         with self._lease.vocabulary.lease() as own:
-            return own.vocabulary.tokenize(text, add_special=False, parse_special=True)
+            return own.vocabulary.tokenize(text, add_special=False, parse_special=parse_special)
+
+    def detokenize(self, tokens: Sequence[int], *, shows_special: bool) -> bytes:
+        """The bytes that the tokens stand for. Raises ValueError or RuntimeError."""
+        with self._lease.vocabulary.lease() as own:
+            piece, spelled = own.vocabulary.token_piece, own.vocabulary.token_text
+            if not shows_special:
+                return b"".join(map(piece, tokens))
+            return b"".join(piece(token) or spelled(token).encode() for token in tokens)
 
 
 class LlamaLoadedModel:

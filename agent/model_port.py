@@ -1,6 +1,6 @@
 """The port between the agent's process and whatever loads models and runs them (llama.cpp, or a script in tests)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from agent.core.backend import BackendLimits, ConstraintMatcher
@@ -32,9 +32,13 @@ class PromptReader(Protocol):
     @property
     def bos_token(self) -> int | None: ...
 
-    def tokenize(self, text: str) -> list[int]:
-        """Token ids of `text` with control tokens parsed and nothing added. Raises ValueError for what cannot be
-        tokenised, RuntimeError when the model was closed."""
+    def tokenize(self, text: str, *, parse_special: bool = True) -> list[int]:
+        """Token ids of `text`, nothing added; with `parse_special` names of control tokens become those tokens.
+        Raises ValueError for what cannot be tokenised, RuntimeError when the model was closed."""
+
+    def detokenize(self, tokens: Sequence[int], *, shows_special: bool) -> bytes:
+        """The bytes that tokens of the vocabulary stand for; with `shows_special` control tokens as they are spelled,
+        else nothing. Raises RuntimeError when the model was closed."""
 
 
 class ConstraintSource(Protocol):

@@ -82,8 +82,10 @@ def _estimated_bytes(message: MessageFromAgent) -> int:
     if isinstance(message, TokenFrame):
         tokens = sum(len(item.token_ids) for item in message.items)
         characters = sum(len(item.text) for item in message.items)
+        characters += sum(len(end.matched_stop) for end in message.ends if isinstance(end.matched_stop, str))
+        packed = sum(len(item.logprobs) for item in message.items if item.logprobs is not None)
         fixed = _ITEM_BYTES * len(message.items) + _END_BYTES * len(message.ends)
-        return fixed + _TOKEN_BYTES * tokens + _CHARACTER_BYTES * characters
+        return fixed + packed + _TOKEN_BYTES * tokens + _CHARACTER_BYTES * characters
     if isinstance(message, ModelMetadata) and message.metadata is not None:
         return _CONTROL_BYTES + sum(len(key) + len(value) for key, value in message.metadata.items())
     return _CONTROL_BYTES

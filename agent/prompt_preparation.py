@@ -3,7 +3,10 @@ prompt of several megabytes takes seconds."""
 
 import sys
 from array import array
+from collections.abc import Sequence
+from typing import NamedTuple
 
+from agent.core.text_assembly import TextAssembler
 from agent.model_port import PromptReader
 from shared.failures import Failure, FailureKind
 from shared.messages_to_agent import Generate
@@ -21,7 +24,7 @@ def prepare_prompt(message: Generate, reader: PromptReader, request_limit_tokens
         return Failure(FailureKind.INVALID_REQUEST, "exactly one of a text and token ids is needed as the prompt")
     try:
         if message.raw_prompt is not None:
-            tokens, parameter = _from_text(message.raw_prompt, reader), "raw_prompt"
+            tokens, parameter = _from_text(message, message.raw_prompt, reader), "raw_prompt"
         else:
             tokens, parameter = _from_packed(message.prompt_token_ids or b"", reader.size), "prompt"
     except ValueError as error:
@@ -29,8 +32,25 @@ def prepare_prompt(message: Generate, reader: PromptReader, request_limit_tokens
     return _check_length(tokens, parameter, request_limit_tokens)
 
 
-def _from_text(text: str, reader: PromptReader) -> tuple[int, ...]:
-    tokens = reader.tokenize(text)
+class EchoedPrompt(NamedTuple):
+    """A prompt's text as `echo` shows it; `rest`: the beginning of a character that the answer may complete."""
+
+    text: str = ""
+    rest: bytes = b""
+
+
+NO_ECHO = EchoedPrompt()
+
+
+def prompt_text(tokens: Sequence[int], reader: PromptReader, *, shows_special: bool) -> EchoedPrompt:
+    """The token ids as text."""
+    assembler = TextAssembler()
+    text = assembler.push(reader.detokenize(tokens, shows_special=shows_special))
+    return EchoedPrompt(text, assembler.pending_bytes)
+
+
+def _from_text(message: Generate, text: str, reader: PromptReader) -> tuple[int, ...]:
+    tokens = reader.tokenize(text, parse_special=message.parses_special)
     bos = reader.bos_token
     if reader.adds_bos and bos is not None and tokens[:1] != [bos]:
         tokens.insert(0, bos)

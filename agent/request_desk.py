@@ -12,14 +12,15 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from agent.core.backend import ConstraintMatcher
 from agent.core.commands import Cancel as CancelInEngine
 from agent.core.commands import Submit
-from agent.core.events import EngineEvent, MemberEnded, PromptProgress, StepReport, TokensCommitted
+from agent.core.events import MemberEnded, StepReport
+from agent.core.request_sampling import request_sampling
 from agent.model_port import LoadedModel
-from agent.prompt_preparation import prepare_prompt
+from agent.request_preparation import PreparedRequest, compile_rules, must_compile, read_prompt
+from agent.token_items import echo_items, token_items
 from shared.failures import Failure, FailureKind
-from shared.generation import Channel, FinishReason, SamplingParameters, Usage
+from shared.generation import FinishReason, SamplingParameters, Usage
 from shared.messages_from_agent import Accepted, Busy, MemberEnd, MessageFromAgent, Refused, TokenFrame, TokenItem
 from shared.messages_to_agent import Cancel, Generate
 
@@ -45,12 +46,6 @@ class _Member:
     message: Generate
     arrival: int
     preparation: asyncio.Task[None] | None = None  # None: the engine has it
-
-
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    prompt: tuple[int, ...]
-    constraint: ConstraintMatcher | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +147,10 @@ class RequestDesk:
                 continue  # it ended here already, with its model or its link
             items, ends = frames.setdefault(key.link, ([], []))
             if isinstance(event, MemberEnded):
-                end = MemberEnd(key.member, key.attempt, event.finish_reason, event.usage, event.failure)
-                ends.append(end)
+                ends.append(_member_end(key, event))
                 del self._members[key]
             else:
-                items.append(_token_item(key, event))
+                items += token_items(key.member, key.attempt, event)
         for link, (items, ends) in frames.items():
             self._outlet.send(link, TokenFrame(tuple(items), tuple(ends)))
         if any(ends for _, ends in frames.values()):
@@ -190,24 +184,24 @@ class RequestDesk:
             return
         self._accept(key, member, service, prepared)
 
-    async def _read(self, message: Generate, model: LoadedModel) -> _Prepared | Failure:
+    async def _read(self, message: Generate, model: LoadedModel) -> PreparedRequest | Failure:
         """Cancelled here: both are given up, though one that runs already runs on unheard."""
         loop = asyncio.get_running_loop()
-        limit = model.limits.request_limit_tokens
-        reading = loop.run_in_executor(self._readers.prompts, prepare_prompt, message, model.reader, limit)
-        if message.constraint is None:
-            prompt = await reading
-            return prompt if isinstance(prompt, Failure) else _Prepared(prompt)
-        compiling = loop.run_in_executor(self._readers.constraints, model.constraints.compile, message.constraint)
-        prompt, constraint = await asyncio.gather(reading, compiling)
+        reading = loop.run_in_executor(self._readers.prompts, read_prompt, message, model)
+        if not must_compile(message):
+            return await reading
+        compiling = loop.run_in_executor(self._readers.constraints, compile_rules, message, model)
+        prompt, rules = await asyncio.gather(reading, compiling)
         if isinstance(prompt, Failure):
             return prompt
-        return constraint if isinstance(constraint, Failure) else _Prepared(prompt, constraint)
+        return rules if isinstance(rules, Failure) else prompt.with_rules(rules)
 
-    def _accept(self, key: MemberKey, member: _Member, service: Service, prepared: _Prepared) -> None:
-        message, prompt = member.message, prepared.prompt
+    def _accept(self, key: MemberKey, member: _Member, service: Service, prepared: PreparedRequest) -> None:
+        message, prompt, rules = member.message, prepared.prompt, prepared.rules
         accepted = Accepted(member=key.member, attempt=key.attempt, prompt_tokens=len(prompt))
         self._outlet.send(key.link, accepted)
+        for item in echo_items(key.member, key.attempt, prepared.echo.text):
+            self._outlet.send(key.link, TokenFrame((item,), ()))
         if message.max_tokens == 0:
             self._end((key,), FinishReason.LENGTH, None, Usage(prompt_tokens=len(prompt)))
             return
@@ -216,11 +210,15 @@ class RequestDesk:
                 key=key,
                 prompt=prompt,
                 max_tokens=message.max_tokens,
-                sampling=service.sampling,
+                sampling=request_sampling(service.sampling, message.sampling),
                 seed=message.seed,
                 arrival=member.arrival,
                 priority=message.priority,
-                constraint=prepared.constraint,
+                constraint=rules.constraint,
+                stops=rules.options.stops,
+                logprobs=rules.options.logprobs,
+                text_before=prepared.echo.rest,
+                penalises_answer_only=message.sampling is not None and message.sampling.penalises_answer_only,
             )
         )
 
@@ -262,8 +260,5 @@ class RequestDesk:
         self._slots_changed()
 
 
-def _token_item(key: MemberKey, event: EngineEvent) -> TokenItem:
-    if isinstance(event, TokensCommitted):
-        return TokenItem(key.member, key.attempt, event.first_token_index, event.token_ids, event.text, event.channel)
-    assert isinstance(event, PromptProgress)
-    return TokenItem(key.member, key.attempt, 0, (), "", Channel.CONTENT)
+def _member_end(key: MemberKey, event: MemberEnded) -> MemberEnd:
+    return MemberEnd(key.member, key.attempt, event.finish_reason, event.usage, event.failure, event.matched_stop)

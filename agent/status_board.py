@@ -99,6 +99,7 @@ class StatusBoard:
             model_path=model_path_of(serving) if serving else None,
             uses_chat_template_override=serving is not None and serving.chat_template_override is not None,
             request_limit_tokens=model.limits.request_limit_tokens if model else 0,
+            vocabulary_size=model.limits.vocabulary_size if model else 0,
             context_cells=model.limits.context_cells if model else 0,
             used_cells=statistics.used_cells if statistics else 0,
             cached_tokens=statistics.cached_tokens if statistics else 0,

@@ -15,6 +15,11 @@ from typing import Any, Final
 
 from balancer.access import AgentAccess, read_token, warn_when_open
 from balancer.agent_socket import AgentSocket, AgentSocketSettings
+from balancer.compat_relay import CompatRelay
+from balancer.compat_routes import CompatQuestions
+from balancer.complete_routes import CompleteRoutes
+from balancer.completions_dialect import CompletionLimits
+from balancer.completions_routes import CompletionsRoutes
 from balancer.core.machine import Machine
 from balancer.core.state import MachineSettings
 from balancer.desired_state_open import open_store
@@ -29,6 +34,7 @@ from balancer.request_body import BodyLimits
 from balancer.settings import BalancerSettings
 from balancer.switchboard import Switchboard
 from balancer.switchboard_tables import SwitchboardSettings
+from shared.desired_state import BalancerDesiredState
 from shared.identifiers import new_identifier
 from shared.settings_sources import Address
 from shared.version import software_version
@@ -92,6 +98,7 @@ class Balancer:
             AgentAccess(secrets.agent_token).authorizes,
         )
         self.inference = self._inference_listener()
+        self.compat = self._compat_listener()
         self.management = self._management_listener()
         self.is_serving = asyncio.Event()
 
@@ -112,6 +119,11 @@ class Balancer:
     def inference_address(self) -> Address:
         """Where clients reach it, once it is serving."""
         return self.inference.addresses[0]
+
+    @property
+    def compat_address(self) -> Address:
+        """Where clients of other systems reach it, once it is serving."""
+        return self.compat.addresses[0]
 
     @property
     def management_address(self) -> Address:
@@ -147,7 +159,7 @@ class Balancer:
 
     async def _start_listening(self) -> None:
         has_token = self.settings.agent_token_file is not None
-        for listener in (self.management, self.inference):  # agents first: they are what clients wait for
+        for listener in (self.management, self.inference, self.compat):  # agents first: they are what clients wait for
             await listener.start()
             for address in listener.addresses:
                 warn_when_open(address, listener.name, has_agent_token=has_token)
@@ -159,6 +171,7 @@ class Balancer:
         timeout_seconds = self.settings.drain_timeout_seconds
         _log.info("stopping: requests in progress have %g s; a second signal ends them now", timeout_seconds)
         await self.inference.stop_accepting()
+        await self.compat.stop_accepting()
         self.switchboard.begin_shutdown(time.monotonic() + timeout_seconds)
         try:
             async with asyncio.timeout(timeout_seconds):
@@ -171,6 +184,7 @@ class Balancer:
         """Clients first, so that their last lines leave; then operators and agents (close code 1001)."""
         self._is_shutting_down = True
         await self.inference.close()
+        await self.compat.close()
         await self._agent_socket.close_all()
         await self.management.close()
 
@@ -185,6 +199,27 @@ class Balancer:
             item_timeout_seconds=self.settings.inference_item_timeout_seconds,
         ).add_to(app)
         return Listener("inference", app, self.settings.inference_addr)
+
+    def _compat_listener(self) -> Listener:
+        app = new_service(self.settings.inference_cors_allowed_host, names_allowed_methods=True)
+        relay = CompatRelay(self.switchboard.open_group, self.settings.inference_item_timeout_seconds)
+        CompatQuestions(
+            fleet=self.switchboard.fleet,
+            wanted_state=self._wanted_state,
+            is_shutting_down=lambda: self._is_shutting_down,
+        ).add_to(app)
+        CompleteRoutes(relay=relay, wanted_state=self._wanted_state, body_limits=self._body_limits()).add_to(app)
+        CompletionsRoutes(
+            relay=relay,
+            wanted_state=self._wanted_state,
+            body_limits=self._body_limits(),
+            fleet=self.switchboard.fleet,
+            limits=CompletionLimits(
+                max_choices=self.settings.max_choices_per_request,
+                allows_text_prompts=self.settings.completions_text_prompts,
+            ),
+        ).add_to(app)
+        return Listener("compat", app, self.settings.compat_addr)
 
     def _management_listener(self) -> Listener:
         app = new_service(self.settings.management_cors_allowed_host)
@@ -203,6 +238,10 @@ class Balancer:
 
     def _body_limits(self) -> BodyLimits:
         return BodyLimits(max_bytes=self.settings.max_request_bytes)
+
+    def _wanted_state(self) -> BalancerDesiredState | None:
+        current = self.watch.current
+        return None if current is None else current.state
 
     def _is_generation_disabled(self) -> bool:
         """By the state that is wanted, as in Paddler; agents may still be catching up."""

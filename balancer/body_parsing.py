@@ -10,7 +10,7 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from balancer.body_outline import BodyOutline, Path, TooManyThings, outline_of
-from balancer.validation_sentences import fault_sentences
+from balancer.validation_sentences import fault_sentences, first_fault
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -18,13 +18,26 @@ MAX_NAME_CHARACTERS: Final = 64
 
 
 class BodyRefused(Exception):
-    """The body will not do. `status` is the HTTP status; `is_deserialization`: the fault is in its JSON."""
+    """The body will not do. `status` is the HTTP status; `is_deserialization`: the fault is in its JSON.
 
-    def __init__(self, status: int, sentence: str, *, is_deserialization: bool = False) -> None:
+    `field`: the top-level field to blame, if it is one; `fault`: pydantic's word for what is wrong with it.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        sentence: str,
+        *,
+        is_deserialization: bool = False,
+        field: str | None = None,
+        fault: str | None = None,
+    ) -> None:
         super().__init__(sentence)
         self.status = status
         self.sentence = sentence
         self.is_deserialization = is_deserialization
+        self.field = field
+        self.fault = fault
 
     @property
     def native_text(self) -> str:
@@ -52,7 +65,9 @@ def parse_body(data: bytes, model: type[Model], *, refuse_duplicate_keys: bool =
     try:
         return model.model_validate(document)
     except ValidationError as error:
-        raise _fault(fault_sentences(error)[0]) from None
+        field, fault = first_fault(error)
+        sentence = fault_sentences(error)[0]
+        raise BodyRefused(400, sentence, is_deserialization=True, field=field, fault=fault) from None
 
 
 def _load(data: bytes) -> dict[str, Any]:

@@ -6,16 +6,32 @@ Pure. Told apart by type before anything is built: `true` is no token id, and a 
 import sys
 from array import array
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator
+from pydantic import PlainValidator
 from pydantic_core import PydanticCustomError
 
 from shared.desired_state import INT32_MAX
 
-Prompt = bytes | str
-"""Packed token ids (little-endian int32), or text."""
 
+@dataclass(frozen=True, slots=True)
+class TokenPrompt:
+    """At least one token id. `packed`: little-endian int32."""
+
+    packed: bytes
+    largest_id: int
+
+    @property
+    def count(self) -> int:
+        """How many tokens."""
+        return len(self.packed) // TOKEN_BYTES
+
+
+Prompt = TokenPrompt | str
+"""Token ids, or text."""
+
+TOKEN_BYTES: Final = 4
 _SHAPES: Final = "must be a non-empty list of token ids, or a non-empty list of such lists"
 
 
@@ -52,7 +68,7 @@ def _prompts(value: Any) -> tuple[Prompt, ...]:
     return (_packed(value, None),)
 
 
-def _packed(token_ids: Any, place: str | None) -> bytes:
+def _packed(token_ids: Any, place: str | None) -> TokenPrompt:
     where = "" if place is None else f"{place} "
     if not isinstance(token_ids, list):
         raise _fault(f"must not mix lists and token ids; {where}is no list")
@@ -61,15 +77,16 @@ def _packed(token_ids: Any, place: str | None) -> bytes:
     if set(map(type, token_ids)) != {int}:  # a bool is no int here
         index = next(index for index, one in enumerate(token_ids) if type(one) is not int)
         raise _fault(f"{where}must hold token ids only: the one at index {index} is no integer")
-    if min(token_ids) < 0 or max(token_ids) > INT32_MAX:
+    largest_id = max(token_ids)
+    if min(token_ids) < 0 or largest_id > INT32_MAX:
         index = next(index for index, one in enumerate(token_ids) if not 0 <= one <= INT32_MAX)
         raise _fault(f"{where}must hold token ids only: the one at index {index} is negative or over {INT32_MAX}")
-    return pack(token_ids)
+    return TokenPrompt(pack(token_ids), largest_id)
 
 
 def _fault(words: str) -> PydanticCustomError:
     # The words are ours and hold no braces, so nothing in them is taken for a placeholder.
-    return PydanticCustomError("prompt", words)  # type: ignore[arg-type]
+    return PydanticCustomError("prompt", words)
 
 
-Prompts = Annotated[tuple[Prompt, ...], BeforeValidator(_prompts)]
+Prompts = Annotated[tuple[Prompt, ...], PlainValidator(_prompts)]

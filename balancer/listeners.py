@@ -23,8 +23,11 @@ class CannotListen(Exception):
     """The address cannot be bound; one sentence names it and the reason."""
 
 
-def new_service(cors_allowed_origins: Sequence[str]) -> web.Application:
-    """An application with the layer that every service has and `GET /health`."""
+def new_service(cors_allowed_origins: Sequence[str], *, names_allowed_methods: bool = False) -> web.Application:
+    """An application with the layer that every service has and `GET /health`.
+
+    `names_allowed_methods`: a wrong method is 405 with `Allow`; else it is 404, as on Paddler's wire.
+    """
     rules = CrossOriginRules(cors_allowed_origins)
 
     @web.middleware
@@ -34,8 +37,12 @@ def new_service(cors_allowed_origins: Sequence[str]) -> web.Application:
             return preflight
         try:
             return await handler(request)
-        except (web.HTTPNotFound, web.HTTPMethodNotAllowed):
-            return web.Response(status=404)  # no body; a wrong method is no 405 on Paddler's wire
+        except web.HTTPNotFound:
+            return web.Response(status=404)  # no body
+        except web.HTTPMethodNotAllowed as refused:
+            if names_allowed_methods:
+                return web.Response(status=405, headers={hdrs.ALLOW: refused.headers[hdrs.ALLOW]})
+            return web.Response(status=404)
         except web.HTTPException:
             raise
         except Exception:

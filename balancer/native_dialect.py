@@ -9,9 +9,11 @@ from typing import Annotated, Any, ClassVar, Final
 import orjson
 from pydantic import Field
 
-from balancer.generation_request import GenerationRequest, MemberRequest
+from balancer.choice_seeds import choice_seed
+from balancer.generation_request import GenerationOptions, GenerationRequest, MemberRequest
 from balancer.http_failures import ENDED_WITHOUT_TERMINAL, row_of, text_of
 from balancer.native_grammar import OBJECTS_AS_TEXT, Grammar
+from balancer.native_sampling import NativeSampling
 from shared.desired_state import INT32_MAX, StrictModel
 from shared.failures import Failure
 from shared.generation import Channel, FinishReason, Usage
@@ -31,12 +33,17 @@ class RawPromptBody(StrictModel):
     raw_prompt: str
     max_tokens: Annotated[int, Field(ge=0, le=INT32_MAX)]
     grammar: Grammar | None = None
+    sampling: NativeSampling | None = None
 
     def to_generation_request(self, request_id: str, seed: int) -> GenerationRequest | Failure:
-        """A group of one. `seed`: 63 random bits, since nobody can ask for a seed here yet."""
+        """A group of one. `seed`: 64 random bits, for when the body has none."""
         constraint = None if self.grammar is None else self.grammar.constraint()
         if isinstance(constraint, Failure):
             return constraint
+        sampling = self.sampling
+        options = GenerationOptions() if sampling is None else sampling.options()
+        if sampling is not None and sampling.seed is not None:
+            seed = choice_seed(sampling.seed, 0)
         return GenerationRequest(
             request_id=request_id,
             endpoint=RAW_PROMPT_ENDPOINT,
@@ -45,6 +52,8 @@ class RawPromptBody(StrictModel):
             max_tokens=self.max_tokens,
             members=(MemberRequest(index=0, seed=seed),),
             constraint=constraint,
+            priority=0 if sampling is None else sampling.priority,
+            options=options,
             prefix_hashes=prefix_hashes(self.raw_prompt[:HASHED_CHARACTERS].encode(), "text"),
         )
 
@@ -85,20 +94,27 @@ class NativeLines:
             self._prefixes[agent_name, channel] = prefix
         return b"%b%b}}}}\n" % (prefix, one_line_json(text))
 
-    def done(self, agent_name: str | None, finish_reason: FinishReason, usage: Usage) -> bytes:
+    def done(
+        self, agent_name: str | None, finish_reason: FinishReason, usage: Usage, matched_stop: str | int | None = None
+    ) -> bytes:
         """The last line of a stream that went well. `finish_reason` and `matched_stop` are ours."""
-        payload = {"usage": usage_counters(usage), "finish_reason": finish_reason.value, "matched_stop": None}
+        payload = {"usage": usage_counters(usage), "finish_reason": finish_reason.value, "matched_stop": matched_stop}
         return self._variant(agent_name, "Done", payload)
 
     def end(
-        self, agent_name: str | None, finish_reason: FinishReason | None, usage: Usage, failure: Failure | None
+        self,
+        agent_name: str | None,
+        finish_reason: FinishReason | None,
+        usage: Usage,
+        failure: Failure | None,
+        matched_stop: str | int | None = None,
     ) -> bytes:
         """The last line of any stream: `Done`, a terminal variant, or an `Error`."""
         if failure is not None:
             return self.failure(agent_name, failure)
         if finish_reason is None or finish_reason is FinishReason.CANCELLED:
             return self._error(*ENDED_WITHOUT_TERMINAL)
-        return self.done(agent_name, finish_reason, usage)
+        return self.done(agent_name, finish_reason, usage, matched_stop)
 
     def failure(self, agent_name: str | None, failure: Failure) -> bytes:
         """The last line of a stream that failed."""

@@ -67,7 +67,7 @@ class NativeRoutes:
         return stream.response
 
     async def _answer(self, body: RawPromptBody, request_id: str, lines: NativeLines, stream: ChunkedStream) -> None:
-        wanted = body.to_generation_request(request_id, secrets.randbits(63))
+        wanted = body.to_generation_request(request_id, secrets.randbits(64))
         if isinstance(wanted, Failure):
             await _answer_at_once(lines.failure(None, wanted), stream, request_id)
         elif wanted.max_tokens == 0:  # nothing is read either, so every counter is 0 and nobody generated it
@@ -120,7 +120,9 @@ def documents_of(arrived: Sequence[StreamEvent], lines: NativeLines) -> tuple[li
         elif isinstance(event, Ended):
             if event.failure is not None and event.failure.kind is FailureKind.SLOW_CONSUMER:
                 raise ClientTooSlow
-            documents.append(lines.end(event.agent_name, event.finish_reason, event.usage, event.failure))
+            documents.append(
+                lines.end(event.agent_name, event.finish_reason, event.usage, event.failure, event.matched_stop)
+            )
             return documents, True
     return documents, False
 

@@ -23,14 +23,20 @@ class BodyLimits:
 
 
 async def read_body(
-    request: web.Request, model: type[Model], limits: BodyLimits, *, refuse_duplicate_keys: bool = True
+    request: web.Request,
+    model: type[Model],
+    limits: BodyLimits,
+    *,
+    refuse_duplicate_keys: bool = True,
+    wrong_type_status: int = 400,
 ) -> Model:
-    """The body as a validated `model`. Raises BodyRefused (400, 408, 413).
+    """The body as a validated `model`. Raises BodyRefused (400, 408, 413; `wrong_type_status`: it is not JSON).
 
     Cancelled when the client goes away; nothing is held then.
     """
     if not _is_json(request.content_type):
-        raise BodyRefused(400, "Content type error")
+        sentence = "Content type error" if wrong_type_status == 400 else "the content type must be application/json"
+        raise BodyRefused(wrong_type_status, sentence)
     data = await read_bytes(request, limits)
     if len(data) <= OFF_LOOP_BYTES:
         return parse_body(data, model, refuse_duplicate_keys=refuse_duplicate_keys)

@@ -8,6 +8,7 @@ which is what another agent would need to go on from there.
 
 import asyncio
 from array import array
+from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -222,6 +223,36 @@ class ResponseStream:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
+    def wake_on_event(self, waiter: asyncio.Future[None] | None) -> None:
+        """For `wait_any`: a reader of several streams waits with one future for all of them; None: no longer."""
+        if waiter is not None and (self._waiter is not None or self.is_closed):
+            raise RuntimeError("a response stream has one reader, until it leaves")
+        self._waiter = waiter
+
+    @property
+    def has_events(self) -> bool:
+        """Whether anything is in the mailbox."""
+        return bool(self._events)
+
     def __repr__(self) -> str:
         state = "closed" if self.is_closed else "ended" if self.is_ended else "open"
         return f"<ResponseStream member {self.member} {state} | {len(self.token_ids)} tokens>"
+
+
+async def wait_any(streams: Sequence[ResponseStream]) -> None:
+    """Wait until one of them has events. Being cancelled here loses nothing.
+
+    Raises RuntimeError when one has a second reader, or nothing can come any more.
+    """
+    if any(stream.has_events for stream in streams):
+        return
+    waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    registered: list[ResponseStream] = []
+    try:
+        for stream in streams:
+            stream.wake_on_event(waiter)
+            registered.append(stream)
+        await waiter
+    finally:
+        for stream in registered:
+            stream.wake_on_event(None)

@@ -1,4 +1,4 @@
-"""Which names the fleet's model answers to, by the state that is wanted, even while the old model still serves. Pure."""
+"""Which names the fleet's model answers to, by the wanted state, even while the old model still serves. Pure."""
 
 import re
 from pathlib import PurePosixPath

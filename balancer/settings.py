@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, field_validator
 
 from balancer.cors import parse_origin
 from balancer.redis_address import DEFAULT_KEY_PREFIX
-from shared.settings_sources import Address, Command, Duration, HostPort, SettingsModel
+from shared.settings_sources import Address, AlsoSpelled, Command, Duration, HostPort, SettingsModel
 
 COMMAND: Final = Command(
     program="steersman balancer",
@@ -34,6 +34,9 @@ class BalancerSettings(SettingsModel):
     management_addr: HostPort = Field(
         Address("127.0.0.1", 8060),
         description="HOST:PORT where agents dial in, operators set the desired state, and /metrics and /ready are",
+    )
+    compat_addr: Annotated[HostPort, AlsoSpelled("compat-openai-addr")] = Field(
+        Address("127.0.0.1", 8070), description="HOST:PORT where clients of other systems ask for completions"
     )
     state_database: str = Field(
         "memory://",
@@ -62,10 +65,16 @@ class BalancerSettings(SettingsModel):
         30.0, description="the longest silence of an agent within one request before it ends with 504; 0: no limit"
     )
     inference_cors_allowed_host: tuple[Origin, ...] = Field(
-        (), description="an origin whose pages may use the inference service, such as https://app.example.com"
+        (), description="an origin whose pages may use inference and compatibility, such as https://app.example.com"
     )
     management_cors_allowed_host: tuple[Origin, ...] = Field(
         (), description="an origin whose pages may use the management service"
+    )
+    completions_text_prompts: bool = Field(
+        False, description="let /v1/completions take text prompts as well as token ids"
+    )
+    max_choices_per_request: int = Field(
+        128, ge=1, le=128, description="how many answers one request may ask for: its prompts times n"
     )
     metrics_prefix: str = Field(
         "paddler_",

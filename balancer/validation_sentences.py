@@ -26,6 +26,12 @@ def fault_sentences(error: ValidationError) -> list[str]:
     return sentences
 
 
+def first_fault(error: ValidationError) -> tuple[str | None, str]:
+    """The top-level field of the first sentence (None: the document as a whole) and pydantic's word for the fault."""
+    fault = error.errors(include_url=False, include_input=False)[0]
+    return (_shown(fault["loc"][0]) if fault["loc"] else None), fault["type"]
+
+
 def _sentence(kind: str, location: tuple[int | str, ...], fault: Mapping[str, Any]) -> str:
     if kind == WHOLE_SENTENCE:
         return str(fault["msg"])

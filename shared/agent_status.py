@@ -76,6 +76,7 @@ class AgentStatus(StrictModel):
     download_filename: Text | None = None
     download_indeterminate: bool = True
     request_limit_tokens: Count = 0  # prompt plus answer of one request
+    vocabulary_size: Count = 0  # of the model that serves
     context_cells: Count = 0  # the pool that all slots share, in tokens
     used_cells: Count = 0
     cached_tokens: Count = 0  # cells of idle prefix-cache entries

@@ -29,18 +29,12 @@ _FIELDS_WITH_LOGPROBS: Final = 7
 
 def pack_token_frame(frame: TokenFrame) -> list[Any]:
     """The frame as plain lists."""
+    numbers = _CHANNEL_NUMBERS
     items = [
-        (
-            item.member,
-            item.attempt,
-            item.first_token_index,
-            item.token_ids,
-            item.text,
-            _CHANNEL_NUMBERS[item.channel],
-        )
-        if item.logprobs is None
-        else (*item[:5], _CHANNEL_NUMBERS[item.channel], item.logprobs)
-        for item in frame.items
+        (member, attempt, first_token_index, token_ids, text, numbers[channel])
+        if logprobs is None
+        else (member, attempt, first_token_index, token_ids, text, numbers[channel], logprobs)
+        for member, attempt, first_token_index, token_ids, text, channel, logprobs in frame.items
     ]
     return [items, [_pack_end(end) for end in frame.ends]]
 

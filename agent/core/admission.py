@@ -40,7 +40,7 @@ def prefix_to_await(sequence: MemberSequence, matched: int, running: Iterable[Me
     """The longest prefix that another running member will have evaluated, where it beats the `matched` tokens that
     are in memory now. Members without cells are awaited by younger ones only, so that no two await each other.
     """
-    most = len(sequence.tokens) - 1
+    most = sequence.reusable_tokens
     best: AwaitedPrefix | None = None
     least = matched + WORTH_AWAITING_TOKENS
     for other in running:

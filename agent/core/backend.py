@@ -75,7 +75,6 @@ class Sampler(Protocol):
     def sample(self, logits: LogitsRow, answer_index: int) -> int | None:
         """The token at `answer_index` of the answer; None when the row allows no token (all -inf, NaN)."""
 
-
     def forbid(self, logits: LogitsRow, tokens: Collection[int]) -> None:
         """Make these tokens impossible, in place; the row stays as it is when nothing else is possible."""
 

@@ -53,11 +53,12 @@ def choose_rows(attached: Iterable[MemberSequence], budget: StepBudget) -> Chose
 
 
 def planned_run(sequence: MemberSequence, rows: int) -> PlannedRun:
-    """The next `rows` pending tokens; the last pending one brings logits. The sequence must have an id."""
+    """The next `rows` pending tokens. The last pending one brings logits, and so does each before a token of the
+    prompt whose log-probability is owed. The sequence must have an id."""
     assert sequence.sequence_id is not None
     start, stop = sequence.evaluated, sequence.evaluated + rows
-    wants_logits = stop == len(sequence.tokens)
-    return PlannedRun(sequence.sequence_id, tuple(sequence.tokens[start:stop]), start, wants_logits)
+    tokens = tuple(sequence.tokens[start:stop])
+    return PlannedRun(sequence.sequence_id, tokens, start, sequence.logits_rows(rows))
 
 
 class _Filling:
@@ -91,11 +92,10 @@ class _Filling:
             if rows > room and self.has_prompt:
                 break
             rows = min(rows, room)
-            if rows == sequence.pending_tokens and not self._logits_left:
-                rows -= 1
+            rows -= max(0, sequence.logits_rows(rows) - self._logits_left)
             if rows <= 0:
                 break
-            self._logits_left -= rows == sequence.pending_tokens
+            self._logits_left -= sequence.logits_rows(rows)
             self._rows_left -= rows
             room -= rows
             self.rows.append((sequence, rows))

@@ -3,7 +3,8 @@
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from agent.core.backend import ConstraintMatcher
+from agent.core.backend import ConstraintMatcher, LogprobsWanted
+from agent.core.stop_rules import StopRules
 from shared.failures import Failure
 from shared.generation import SamplingParameters
 
@@ -26,6 +27,10 @@ class Submit:
     arrival: int  # grows by one per request; the order of admission, and who is youngest
     priority: int = 0
     constraint: ConstraintMatcher | None = None  # a fresh one, the request's own; the engine's thread walks it
+    stops: StopRules | None = None
+    logprobs: LogprobsWanted | None = None
+    text_before: bytes = b""  # the beginning of a character that the answer goes on with: the end of an echoed prompt
+    penalises_answer_only: bool = False  # the prompt does not count for the penalties
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from agent.core.commands import MemberKey
 from shared.failures import Failure
 from shared.generation import Channel, FinishReason, Usage
+from shared.logprobs import LogprobPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,15 @@ class TokensCommitted:
     token_ids: tuple[int, ...]
     text: str
     channel: Channel
+    logprobs: LogprobPlace | None = None  # of the one token, when the request asked for them
+
+
+@dataclass(frozen=True, slots=True)
+class PromptLogprobs:
+    """Log-probabilities of the prompt's next tokens, in order; all come before the first token of the answer."""
+
+    key: MemberKey
+    places: tuple[LogprobPlace, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +45,19 @@ class PromptProgress:
 
 @dataclass(frozen=True, slots=True)
 class MemberEnded:
-    """The last fact about a request: exactly one of `finish_reason` and `failure`."""
+    """The last fact about a request: exactly one of `finish_reason` and `failure`.
+
+    `matched_stop`: the stop string, the pattern or the stop token that ended it.
+    """
 
     key: MemberKey
     finish_reason: FinishReason | None
     usage: Usage
     failure: Failure | None = None
+    matched_stop: str | int | None = None
 
 
-EngineEvent = TokensCommitted | PromptProgress | MemberEnded
+EngineEvent = TokensCommitted | PromptLogprobs | PromptProgress | MemberEnded
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,18 +25,18 @@ class MemberTable:
         self.members[sequence.key] = sequence
         self._added += 1
 
-    def close(self, key: MemberKey, ending: Ending, usage: Usage) -> None:
+    def close(self, key: MemberKey, ending: Ending, usage: Usage, matched_stop: str | int | None = None) -> None:
         """End a member. Raises KeyError when it is not open (a bug)."""
         del self.members[key]
         self._closed += 1
-        self.refuse(key, ending, usage)
+        self.refuse(key, ending, usage, matched_stop)
 
-    def refuse(self, key: MemberKey, ending: Ending, usage: Usage) -> None:
+    def refuse(self, key: MemberKey, ending: Ending, usage: Usage, matched_stop: str | int | None = None) -> None:
         """Tell the end of a request; it never became a member, or was one."""
         if isinstance(ending, Failure):
             self._events.append(MemberEnded(key, None, usage, ending))
         else:
-            self._events.append(MemberEnded(key, ending, usage))
+            self._events.append(MemberEnded(key, ending, usage, matched_stop=matched_stop))
 
     def report(self, event: EngineEvent) -> None:
         """Tell something about a member."""

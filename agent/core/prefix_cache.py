@@ -65,9 +65,11 @@ class PrefixCache:
         """Cells that only idle prefixes hold."""
         return self.used_cells - self.running_cells
 
-    def match(self, tokens: list[int]) -> PrefixMatch:
-        """The longest reusable prefix: never all of `tokens`, since the last one must be evaluated for its logits."""
-        return self._tree.longest_match(tokens, len(tokens) - 1 if self.can_share else 0)
+    def match(self, tokens: list[int], most: int | None = None) -> PrefixMatch:
+        """The longest reusable prefix, of at most `most` tokens: never all of `tokens`, since the last one must be
+        evaluated for its logits."""
+        limit = len(tokens) - 1 if most is None else min(most, len(tokens) - 1)
+        return self._tree.longest_match(tokens, limit if self.can_share else 0)
 
     @property
     def running_ids(self) -> frozenset[int]:

@@ -73,7 +73,7 @@ class Residency:
         return True
 
     def _find_prefix(self, sequence: MemberSequence, running: list[MemberSequence]) -> "_FoundPrefix":
-        match = self._cache.match(sequence.tokens)
+        match = self._cache.match(sequence.tokens, sequence.reusable_tokens)
         if not self._cache.can_share:
             return _FoundPrefix(match, None)
         return _FoundPrefix(match, prefix_to_await(sequence, match.tokens, running))
@@ -146,11 +146,11 @@ class Residency:
     def evaluated_in_part(self, sequence: MemberSequence, run: PlannedRun) -> None:
         """The decode stopped half-way: ask the memory how far it came.
 
-        Logits are lost, also of rows that were evaluated, so the last known token must be evaluated once more.
+        Logits are lost, also of rows that were evaluated, so those that needed them must be evaluated once more.
         """
         sequence.evaluated = self._cache.read_back(run.sequence_id, run.tokens)
-        if sequence.evaluated == len(sequence.tokens):
-            sequence.evaluated = self._cache.cut(run.sequence_id, len(sequence.tokens) - 1)
+        if sequence.evaluated > sequence.reusable_tokens:
+            sequence.evaluated = self._cache.cut(run.sequence_id, sequence.reusable_tokens)
 
     # Self-check
 

@@ -11,7 +11,8 @@ from agent.core.admission import PROMPT_FILLS_CONTEXT, refusal
 from agent.core.backend import Backend, BatchPlan, DecodeOutcome, LogitsRow, PlannedRun, Vocabulary
 from agent.core.batch_plan import StepBudget, choose_rows, planned_run
 from agent.core.commands import Cancel, CancelAll, EngineCommand, Submit
-from agent.core.events import EngineEvent, PromptProgress, SchedulerStatistics
+from agent.core.events import EngineEvent, PromptLogprobs, PromptProgress, SchedulerStatistics
+from agent.core.logprobs import TokenLogprobs
 from agent.core.member_table import Ending, MemberTable
 from agent.core.prefix_cache import PrefixCache
 from agent.core.residency import Residency
@@ -38,6 +39,7 @@ class Scheduler:
     def __init__(self, backend: Backend, vocabulary: Vocabulary, settings: SchedulerSettings) -> None:
         self._limits = backend.limits
         self._new_sampler = backend.new_sampler
+        self._logprobs = TokenLogprobs(backend, vocabulary)
         slots = min(settings.slots, self._limits.sequence_ids)
         self._table = MemberTable()
         self._cache = PrefixCache(backend, self._limits, slots)
@@ -79,7 +81,8 @@ class Scheduler:
             self._table.refuse(request.key, failure, Usage(prompt_tokens=len(request.prompt)))
             return
         sampler = self._new_sampler(request.sampling, request.seed)
-        sampler.observe(request.prompt)
+        if not request.penalises_answer_only:
+            sampler.observe(request.prompt)
         sequence = MemberSequence.of(request, sampler)
         self._table.add(sequence)
         self._take_over(sequence, self._stopping.begin(sequence))
@@ -166,26 +169,38 @@ class Scheduler:
             self._evaluated_prompt_tokens += max(0, min(len(run.tokens), known_before - run.first_position))
             self._residency.evaluated(sequence, run)
             sequence.last_step = self._steps
-            if run.wants_logits:
-                self._take_over(sequence, self._next_token(sequence, logits(row)))
-                row += 1
+            if sequence.next_logprob is not None:
+                self._tell_prompt_logprobs(sequence, run, [logits(row + i) for i in range(run.wants_logits)])
+            row += run.wants_logits
+            if run.wants_logits and sequence.evaluated == len(sequence.tokens):
+                self._take_over(sequence, self._next_token(sequence, logits(row - 1)))
             else:
                 self._table.report(PromptProgress(sequence.key, sequence.evaluated))
         if self._steps % SIGN_OF_LIFE_STEPS == 0:
             self._report_those_left_out()
 
     def _next_token(self, sequence: MemberSequence, row: LogitsRow) -> TokenVerdict:
-        """Mask first: penalties and truncations then choose among what may follow."""
+        """Read what the model said, then mask: penalties and truncations choose among what may follow."""
+        reading = None if sequence.logprobs is None else self._logprobs.read(row, sequence.logprobs)
         if sequence.constraint is not None and not sequence.constraint.mask(row):
             return TokenVerdict(failure=CONSTRAINT_BROKE)
-        return self._stopping.take_token(sequence, sequence.sampler.sample(row, sequence.answer_tokens))
+        if sequence.stops is not None:
+            self._stopping.forbid_ends(sequence, row)
+        token = sequence.sampler.sample(row, sequence.answer_tokens)
+        if reading is None or token is None or sequence.logprobs is None:
+            return self._stopping.take_token(sequence, token)
+        return self._stopping.take_token(sequence, token, self._logprobs.place(reading, token, sequence.logprobs))
+
+    def _tell_prompt_logprobs(self, sequence: MemberSequence, run: PlannedRun, rows: list[LogitsRow]) -> None:
+        if places := self._logprobs.of_prompt(sequence, run, rows):
+            self._table.report(PromptLogprobs(sequence.key, places))
 
     def _take_over(self, sequence: MemberSequence, verdict: TokenVerdict) -> None:
         for event in verdict.events:
             self._generated_tokens += len(event.token_ids)
             self._table.report(event)
         if ending := verdict.finish_reason or verdict.failure:
-            self._end(sequence, ending)
+            self._end(sequence, ending, verdict.matched_stop)
 
     def _report_those_left_out(self) -> None:
         for sequence in self._table.members.values():
@@ -216,11 +231,11 @@ class Scheduler:
         for sequence, _ in planned:
             self._end(sequence, _DECODE_FAILED)
 
-    def _end(self, sequence: MemberSequence, ending: Ending) -> None:
+    def _end(self, sequence: MemberSequence, ending: Ending, matched_stop: str | int | None = None) -> None:
         """Cells of a member that failed may hold anything, so only the others stay as idle prefixes."""
         usage = sequence.usage
         self._residency.leave(sequence, keep=isinstance(ending, FinishReason))
-        self._table.close(sequence.key, ending, usage)
+        self._table.close(sequence.key, ending, usage, matched_stop)
 
     # Reports
 

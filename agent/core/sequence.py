@@ -3,8 +3,10 @@
 from dataclasses import dataclass, field
 from enum import Enum
 
-from agent.core.backend import ConstraintMatcher, Sampler
+from agent.core.backend import ConstraintMatcher, LogprobsWanted, Sampler
 from agent.core.commands import MemberKey, Submit
+from agent.core.stop_rules import StopRules
+from agent.core.stop_search import StopSearch
 from agent.core.text_assembly import TextAssembler
 from shared.generation import Usage
 
@@ -41,6 +43,10 @@ class MemberSequence:
     priority: int
     sampler: Sampler
     constraint: ConstraintMatcher | None = None
+    stops: StopRules | None = None
+    search: StopSearch | None = None
+    logprobs: LogprobsWanted | None = None
+    next_logprob: int | None = None  # token of the prompt whose log-probability is owed next; None: no more of them
     text: TextAssembler = field(default_factory=TextAssembler)
     phase: Phase = Phase.WAITING
     sequence_id: int | None = None
@@ -49,11 +55,16 @@ class MemberSequence:
     cached_prompt_tokens: int | None = None  # None until the first cells were attached
     newest_tokens: int = 0  # by how many tokens the answer grew last
     reported_tokens: int = 0  # of the answer
+    ends_with_special: bool = False  # its text so far, where control tokens have text
     last_step: int = 0  # the step that evaluated something of it; the least recent one goes first
 
     @classmethod
     def of(cls, request: Submit, sampler: Sampler) -> "MemberSequence":
         """A member that nothing was done for yet."""
+        wanted = request.logprobs
+        start = wanted.prompt_start if wanted else None
+        text = TextAssembler()
+        text.push(request.text_before)
         return cls(
             key=request.key,
             tokens=list(request.prompt),
@@ -63,6 +74,11 @@ class MemberSequence:
             priority=request.priority,
             sampler=sampler,
             constraint=request.constraint,
+            stops=request.stops,
+            search=request.stops.search() if request.stops else None,
+            logprobs=wanted,
+            text=text,
+            next_logprob=start if start is not None and start < len(request.prompt) else None,
         )
 
     @property
@@ -84,6 +100,20 @@ class MemberSequence:
     def pending_tokens(self) -> int:
         """Tokens that are known and not in memory; at least 1, since the last one brings the next logits."""
         return len(self.tokens) - self.evaluated
+
+    @property
+    def reusable_tokens(self) -> int:
+        """How many of its first tokens may be taken from memory: the last one, and each before a token whose
+        log-probability is owed, must be evaluated for its logits."""
+        most = len(self.tokens) - 1
+        return most if self.next_logprob is None else min(most, max(0, self.next_logprob - 1))
+
+    def logits_rows(self, rows: int) -> int:
+        """Of how many of its next `rows` pending tokens it needs logits; they are the last ones of these."""
+        stop = self.evaluated + rows
+        if self.next_logprob is not None:
+            return max(0, stop - max(self.evaluated, self.next_logprob - 1))
+        return int(stop == len(self.tokens))
 
     @property
     def is_generating(self) -> bool:

@@ -4,11 +4,13 @@ one that must not be."""
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.core.backend import Vocabulary
+from agent.core.answer_text import AnswerText
+from agent.core.backend import LogitsRow, Vocabulary
 from agent.core.events import TokensCommitted
 from agent.core.sequence import MemberSequence
 from shared.failures import Failure, FailureKind
-from shared.generation import Channel, FinishReason
+from shared.generation import FinishReason
+from shared.logprobs import LogprobPlace
 
 MOST_FORCED_TOKENS = 64
 """Taken from a constraint at once. A run may be huge (100,000 times the same letter). Each token of it is evaluated
@@ -23,16 +25,19 @@ class TokenVerdict:
     events: tuple[TokensCommitted, ...] = ()
     finish_reason: FinishReason | None = None
     failure: Failure | None = None
+    matched_stop: str | int | None = None
 
 
 class Stopping:
-    """The ends of an answer: the model's own, its constraint's, `max_tokens`, and the request limit (prompt plus
-    answer). `stop` of a constrained answer means that it is whole; one that its limit cut says `length`."""
+    """The ends of an answer: the model's own, its constraint's, those of its stop rules, `max_tokens`, and the request
+    limit (prompt plus answer). `stop` of a constrained answer means that it is whole, or that a stop rule ended it;
+    one that its limit cut says `length`."""
 
     def __init__(self, vocabulary: Vocabulary, vocabulary_size: int, request_limit_tokens: int) -> None:
         self._vocabulary = vocabulary
         self._vocabulary_size = vocabulary_size
         self._request_limit_tokens = request_limit_tokens
+        self._text = AnswerText(vocabulary)
 
     def begin(self, sequence: MemberSequence) -> TokenVerdict:
         """Before anything is evaluated: append what the constraint forces at once; there may be nothing else to do."""
@@ -42,28 +47,39 @@ class Stopping:
         ending = self._ending(sequence)
         return TokenVerdict() if ending is None else self._verdict(sequence, ending)
 
-    def take_token(self, sequence: MemberSequence, token: int | None) -> TokenVerdict:
+    def forbid_ends(self, sequence: MemberSequence, row: LogitsRow) -> None:
+        """Before `min_tokens`, make impossible, in place, what would end the answer. A constraint that allows nothing
+        else is complete, and its end stays possible."""
+        stops = sequence.stops
+        if stops is None or stops.ignores_end:
+            return
+        missing = stops.min_tokens - sequence.answer_tokens
+        if missing > 0:
+            sequence.sampler.forbid(row, self._vocabulary.end_of_generation_tokens)
+        if missing > 1 and stops.token_ids:  # the token that ends the answer is one of its tokens
+            sequence.sampler.forbid(row, stops.token_ids)
+
+    def take_token(
+        self, sequence: MemberSequence, token: int | None, logprobs: LogprobPlace | None = None
+    ) -> TokenVerdict:
         """Append the token, and what must follow it, unless it ends the answer. None: the sampler found no token."""
         constraint = sequence.constraint
         if token is None:
             return TokenVerdict(failure=_NO_TOKEN if constraint is None else CONSTRAINT_BROKE)
         if not 0 <= token < self._vocabulary_size:
             return TokenVerdict(failure=_FOREIGN_TOKEN)
-        if self._vocabulary.is_end_of_generation(token):  # of a constrained answer only where its mask allowed it
-            return self._verdict(sequence, FinishReason.STOP)
+        # Of a constrained answer the end comes only where its mask allowed it, and nothing can follow it.
+        if self._vocabulary.is_end_of_generation(token) and (constraint is not None or _is_end(sequence, token)):
+            return TokenVerdict(self.last_words(sequence), FinishReason.STOP)
         if constraint is not None and not constraint.accept(token):
             return TokenVerdict(failure=CONSTRAINT_BROKE)
         _append(sequence, (token,))
         sequence.newest_tokens = 1 + self._append_forced(sequence)
-        return self._verdict(sequence, self._ending(sequence))
+        return self._verdict(sequence, self._ending(sequence), logprobs)
 
     def last_words(self, sequence: MemberSequence) -> tuple[TokensCommitted, ...]:
         """What there is still to tell of an answer that ends now: tokens not reported yet, text that was held back."""
-        events = self._report(sequence)
-        rest = sequence.text.flush()
-        if rest:
-            events += (TokensCommitted(sequence.key, sequence.reported_tokens, (), rest, Channel.CONTENT),)
-        return events
+        return self._text.report(sequence).events + self._text.flush(sequence)
 
     # Private
 
@@ -72,6 +88,8 @@ class Stopping:
         room = min(self._room(sequence), MOST_FORCED_TOKENS)
         if constraint is None or room <= 0 or constraint.failed or constraint.is_finished:
             return 0
+        if sequence.logprobs is not None:
+            return 0  # each token needs the logits before it, so the mask forces them one by one
         forced = constraint.take_forced(room)
         _append(sequence, forced)
         return len(forced)
@@ -90,24 +108,28 @@ class Stopping:
                 return FinishReason.STOP  # also with its last possible token: nothing was cut
         return FinishReason.LENGTH if self._room(sequence) <= 0 else None
 
-    def _verdict(self, sequence: MemberSequence, ending: FinishReason | Failure | None) -> TokenVerdict:
-        if isinstance(ending, Failure):
+    def _verdict(
+        self,
+        sequence: MemberSequence,
+        ending: FinishReason | Failure | None,
+        logprobs: LogprobPlace | None = None,
+    ) -> TokenVerdict:
+        if isinstance(ending, Failure) and sequence.stops is None:
             return TokenVerdict(failure=ending)
+        report = self._text.report(sequence, logprobs)
+        if report.matched_stop is not None:  # forced tokens behind it are dropped, and with them what they led to
+            return TokenVerdict(report.events, FinishReason.STOP, matched_stop=report.matched_stop)
+        if isinstance(ending, Failure):
+            return TokenVerdict(report.events, failure=ending)
         if ending is None:
-            return TokenVerdict(self._report(sequence))
-        return TokenVerdict(self.last_words(sequence), ending)
+            return TokenVerdict(report.events)
+        return TokenVerdict(report.events + self._text.flush(sequence), ending)
 
-    def _report(self, sequence: MemberSequence) -> tuple[TokensCommitted, ...]:
-        first = sequence.reported_tokens
-        tokens = sequence.tokens[sequence.prompt_tokens + first :]
-        sequence.reported_tokens += len(tokens)
-        return tuple(
-            TokensCommitted(sequence.key, index, (token,), self._text_of(sequence, token), Channel.CONTENT)
-            for index, token in enumerate(tokens, first)
-        )
 
-    def _text_of(self, sequence: MemberSequence, token: int) -> str:
-        return sequence.text.push(self._vocabulary.token_piece(token))
+def _is_end(sequence: MemberSequence, token: int) -> bool:
+    """Whether an end token of a free answer ends it as the model's own end: not counted, never shown."""
+    stops = sequence.stops
+    return stops is None or not (stops.ignores_end or token in stops.token_ids)
 
 
 def _append(sequence: MemberSequence, tokens: Sequence[int]) -> None:

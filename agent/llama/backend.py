@@ -13,11 +13,14 @@ from agent.core.backend import (
     BackendLimits,
     BatchPlan,
     DecodeOutcome,
+    LogprobReading,
+    LogprobsWanted,
     PlannedRun,
     Sampler,
 )
 from agent.llama.batch import LlamaBatch
 from agent.llama.context import LlamaContext
+from agent.sampling.logprobs import RowLogprobs
 from shared.generation import SamplingParameters
 
 logger = logging.getLogger(__name__)
@@ -73,7 +76,7 @@ class LlamaBackend:
         return _outcome(code)
 
     def logits(self, row: int) -> Logits:
-        """Logits of the `row`-th run of the last plan that wanted them: a writable view, shape (vocabulary,).
+        """Logits of the `row`-th token of the last plan that has some: a writable view, shape (vocabulary,).
 
         Raises ValueError when the last decode did not compute that row.
         """
@@ -85,6 +88,10 @@ class LlamaBackend:
     def new_sampler(self, parameters: SamplingParameters, seed: int) -> Sampler:
         """A sampler for one sequence."""
         return self._new_sampler(parameters, seed)
+
+    def read_logprobs(self, logits: Logits, wanted: LogprobsWanted) -> LogprobReading:
+        """What the raw row says of each token."""
+        return RowLogprobs(logits, wanted)
 
     def warm_up(self) -> None:
         """Evaluate two tokens once, so that the first request does not pay for page faults. Failures are logged."""
@@ -157,11 +164,15 @@ class LlamaBackend:
         if not 0 < rows <= self._limits.batch_tokens:
             raise ValueError(f"a batch of {rows} tokens; 1 to {self._limits.batch_tokens} are possible")
         seen: set[int] = set()
+        outputs = 0
         for run in plan.runs:
             self._check_run(run)
+            outputs += run.wants_logits
             if run.sequence_id in seen:
                 raise ValueError(f"sequence {run.sequence_id} has two runs in one batch")
             seen.add(run.sequence_id)
+        if outputs > self._context.output_rows:
+            raise ValueError(f"{outputs} rows of logits; {self._context.output_rows} are possible")
 
     def _check_run(self, run: PlannedRun) -> None:
         """Ids, tokens and positions: llama.cpp accepts a new sequence that starts late, and some overlaps."""
@@ -169,6 +180,8 @@ class LlamaBackend:
             raise ValueError(f"rows need a sequence id below {self._limits.sequence_ids}, not {run.sequence_id}")
         if not run.tokens:
             raise ValueError(f"the run of sequence {run.sequence_id} is empty")
+        if not 0 <= run.wants_logits <= len(run.tokens):
+            raise ValueError(f"the run of sequence {run.sequence_id} wants {run.wants_logits} rows of logits")
         if min(run.tokens) < 0 or max(run.tokens) >= self._vocabulary_size:
             raise ValueError(f"the run of sequence {run.sequence_id} has tokens outside the vocabulary")
         held = self.evaluated_tokens(run.sequence_id)

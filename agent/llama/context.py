@@ -13,8 +13,9 @@ from agent.llama.model import LlamaModel
 class LlamaContext:
     """Owned by one thread, save for `abort`. Close it before its model.
 
-    `cells`, `batch_tokens` and `sequence_ids` are read back: llama.cpp rounds the first up to a multiple of 256 and
-    lowers the second to the context in silence, and a decode beyond it aborts the process.
+    `output_rows`: rows with logits that one decode may have. `cells`, `batch_tokens` and `sequence_ids` are read back:
+    llama.cpp rounds the first up to a multiple of 256 and lowers the second to the context in silence, and a decode
+    beyond it aborts the process.
     """
 
     def __init__(self, model: LlamaModel, parameters: ContextParameters) -> None:
@@ -35,6 +36,7 @@ class LlamaContext:
         self.cells = int(llama_cpp.llama_n_ctx(pointer))
         self.batch_tokens = int(llama_cpp.llama_n_batch(pointer))
         self.sequence_ids = int(llama_cpp.llama_n_seq_max(pointer))
+        self.output_rows = parameters.output_rows
         asked = parameters.context_size or model.training_context_tokens
         self.request_limit_tokens = min(asked, model.training_context_tokens, self.cells)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import llama_cpp
 
 from agent.core.backend import HIGHEST_SEQUENCE_ID
+from agent.core.batch_plan import MOST_LOGITS_ROWS
 from agent.llama.errors import ContextCannotBeCreated
 
 MAX_SLOTS = 255
@@ -62,6 +63,11 @@ class ContextParameters:
         """Ids that rows may use."""
         return min(self.slots + SPARE_SEQUENCE_IDS, HIGHEST_SEQUENCE_ID + 1)
 
+    @property
+    def output_rows(self) -> int:
+        """Rows with logits that one decode may have: one for each id, or some of a prompt's log-probabilities."""
+        return max(self.sequence_ids, min(MOST_LOGITS_ROWS, self.n_batch))
+
     def check(self) -> None:
         """Raises ContextCannotBeCreated for what llama.cpp would refuse or abort on."""
         if not 1 <= self.slots <= MAX_SLOTS:
@@ -86,7 +92,7 @@ class ContextParameters:
         parameters.n_ubatch = min(MICRO_BATCH_TOKENS, self.n_batch)
         parameters.n_seq_max = self.sequence_ids
         # Its default is n_batch, and fewer outputs than sequence ids abort the process: n_batch may be 1.
-        parameters.n_outputs_max = self.sequence_ids
+        parameters.n_outputs_max = self.output_rows
         parameters.n_threads = self.threads
         parameters.n_threads_batch = self.threads
         parameters.kv_unified = True  # the pool is shared, and so are the cells of common prefixes

@@ -13,7 +13,7 @@ _CELL_PADDING = 256  # llama_context rounds n_ctx up to this
 
 def refuse_too_large_cache(model: LlamaModel, parameters: ContextParameters, available_bytes: int | None) -> None:
     """Raises ContextCannotBeCreated when cache and output rows cannot fit into `available_bytes` (None: unknown)."""
-    needed = cache_bytes(model, parameters) + parameters.sequence_ids * model.vocabulary_size * 4
+    needed = cache_bytes(model, parameters) + parameters.output_rows * model.vocabulary_size * 4
     if available_bytes is not None and needed > available_bytes:
         raise ContextCannotBeCreated(
             f"a context of {parameters.context_size or model.training_context_tokens} tokens needs about "

@@ -1,10 +1,13 @@
-"""The sampler of one sequence: llama.cpp's chain as Paddler uses it, with a draw of our own."""
+"""The sampler of one sequence: llama.cpp's chain as Paddler uses it, or SGLang's order where a request asks for it,
+with a draw of our own."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from agent.core.request_sampling import RequestSampling
+from agent.sampling.logit_bias import LogitBias
 from agent.sampling.penalties import PenaltyWindow
 from agent.sampling.ranking import Logits, TokenIds, rank_top
 from agent.sampling.truncation import (
@@ -26,7 +29,8 @@ _PROBES = 256
 
 
 class TokenSampler:
-    """Draws the tokens of one sequence: penalties, top_k, top_p, min_p, temperature, draw, in this order.
+    """Draws the tokens of one sequence: penalties, logit bias, top_k, top_p, min_p, temperature, draw, in this order;
+    with `truncates_after_temperature` the temperature comes before top_k (at 0 it is greedy either way).
 
     The draw depends on the logits, the seed and the token's index in the answer alone. No parameter value raises:
     what is out of range is off, or clamped (NaN temperature: greedy).
@@ -41,6 +45,13 @@ class TokenSampler:
         self._top_k = parameters.top_k if 0 < parameters.top_k < vocabulary_size else 0
         self._top_p = parameters.top_p  # on below 1
         self._min_p = parameters.min_p  # on above 0; comparing makes NaN off for both
+        self._bias: LogitBias | None = None
+        self._truncation_temperature = 1.0
+        if isinstance(parameters, RequestSampling):
+            bias = LogitBias(parameters.logit_bias, vocabulary_size)
+            self._bias = None if bias.is_off else bias
+            if parameters.truncates_after_temperature and not self._is_greedy:
+                self._truncation_temperature = self._temperature
 
     def observe(self, tokens: Sequence[int]) -> None:
         """Let `tokens` (of prompt or answer, in order) count for the penalties."""
@@ -55,6 +66,8 @@ class TokenSampler:
         with np.errstate(all="ignore"):  # -inf is a legitimate logit; exp() of a far worse one underflows to 0
             if not self._penalties.is_off:
                 self._penalties.apply(logits)
+            if self._bias is not None:
+                self._bias.apply(logits)
             best_token = int(logits.argmax())  # NaN counts as largest
             best = float(logits[best_token])
             if not math.isfinite(best):
@@ -66,23 +79,32 @@ class TokenSampler:
                 return int(allowed[self._draw(logits[allowed], best, uniform)])
             return self._draw(logits, best, uniform)
 
+    def forbid(self, logits: Logits, tokens: Collection[int]) -> None:
+        """Make these tokens impossible, in place; the row stays as it is when nothing else is possible."""
+        ids = np.fromiter(tokens, dtype=np.int64, count=len(tokens))
+        before = logits[ids]
+        logits[ids] = -np.inf
+        if logits.max() == -np.inf:
+            logits[ids] = before
+
     def candidates(self, row: Logits, best: float) -> TokenIds | None:
         """What the truncations leave of a row after penalties, in rank order; None when all are off: the whole row.
 
         `best`: the row's largest logit, finite.
         """
+        temperature = self._truncation_temperature
         if self._top_k:
             ids = rank_top(row, self._top_k)
             if self._top_p < 1:
-                ids = ids[: top_p_length(row[ids], self._top_p)]
+                ids = ids[: top_p_length(row[ids], self._top_p, temperature)]
         elif self._top_p < 1:
-            ids = top_p_candidates(row, best, self._top_p)
+            ids = top_p_candidates(row, best, self._top_p, temperature)
         elif self._min_p > 0:
-            return min_p_candidates(row, best, self._min_p)
+            return min_p_candidates(row, best, self._min_p, temperature)
         else:
             return None
         if self._min_p > 0:
-            ids = ids[: min_p_length(row[ids], self._min_p)]
+            ids = ids[: min_p_length(row[ids], self._min_p, temperature)]
         return ids
 
     def _draw(self, row: Logits, best: float, uniform: float) -> int:

@@ -34,34 +34,34 @@ def masses(logits: Logits, best: float, temperature: float = 1.0) -> Masses:
     return np.exp((logits.astype(np.float64) - best) / temperature)
 
 
-def top_p_length(logits: Logits, top_p: float) -> int:
+def top_p_length(logits: Logits, top_p: float, temperature: float = 1.0) -> int:
     """How many ranked candidates the nucleus keeps: the shortest prefix with at least `top_p` of their mass."""
-    cumulative = np.cumsum(masses(logits, float(logits[0])))
+    cumulative = np.cumsum(masses(logits, float(logits[0]), temperature))
     return _first_reaching(cumulative, top_p * float(cumulative[-1]))
 
 
-def min_p_length(logits: Logits, min_p: float) -> int:
+def min_p_length(logits: Logits, min_p: float, temperature: float = 1.0) -> int:
     """How many ranked candidates are at least `min_p` times as probable as the best of them."""
-    below = np.searchsorted(-logits, -min_p_threshold(float(logits[0]), min_p), side="right")
+    below = np.searchsorted(-logits, -min_p_threshold(float(logits[0]), min_p, temperature), side="right")
     return max(1, int(below))
 
 
-def min_p_threshold(best: float, min_p: float) -> np.float32:
+def min_p_threshold(best: float, min_p: float, temperature: float = 1.0) -> np.float32:
     """The lowest logit that `min_p` > 0 keeps. In float32, as llama.cpp compares."""
-    return np.float32(best) + np.float32(math.log(min_p))
+    return np.float32(best) + np.float32(math.log(min_p) * temperature)
 
 
-def min_p_candidates(row: Logits, best: float, min_p: float) -> TokenIds:
+def min_p_candidates(row: Logits, best: float, min_p: float, temperature: float = 1.0) -> TokenIds:
     """The ranked ids that `min_p` keeps of a whole row."""
-    ids = np.flatnonzero(row >= min_p_threshold(best, min_p))
+    ids = np.flatnonzero(row >= min_p_threshold(best, min_p, temperature))
     if ids.size == 0:  # min_p above 1
         return rank_top(row, 1)
     return rank(row[ids], ids)
 
 
-def top_p_candidates(row: Logits, best: float, top_p: float) -> TokenIds:
+def top_p_candidates(row: Logits, best: float, top_p: float, temperature: float = 1.0) -> TokenIds:
     """The ranked ids of the nucleus of a whole row."""
-    heaviest = heaviest_entries(row, best, top_p, 1.0)
+    heaviest = heaviest_entries(row, best, top_p, temperature)
     return heaviest.ids[: _first_reaching(heaviest.cumulative_mass, heaviest.target_mass)]
 
 

@@ -49,7 +49,8 @@ def start_balancer(folder: Path, name: str, place: str, *flags: str) -> FleetPro
 def start_again(fleet: RunningFleet, place: str) -> None:
     """The balancer at its old addresses; nothing else is done."""
     addresses = ("--inference-addr", str(fleet.inference), "--management-addr", str(fleet.management))
-    fleet.balancer = start_balancer(fleet.folder, "balancer-again", place, *addresses)
+    anywhere = ("--compat-addr", "127.0.0.1:0")
+    fleet.balancer = start_balancer(fleet.folder, "balancer-again", place, *addresses, *anywhere)
     assert fleet.balancer.address_of("inference") == fleet.inference
 
 
@@ -197,8 +198,9 @@ async def two_balancers(redis_server: RedisServer, folder: Path) -> AsyncIterato
     """Two on one Redis, and one agent that was told of both; the second's view has the same agent."""
     place = redis_server.unix_url
     with running_fleet(folder, "--state-database", place, *PATIENT) as first:
-        free = ("--inference-addr", "127.0.0.1:0", "--management-addr", "127.0.0.1:0", "--drain-timeout", "200ms")
-        second = RunningFleet(folder, start_balancer(folder, "second-balancer", place, *free))
+        free = ("--inference-addr", "127.0.0.1:0", "--management-addr", "127.0.0.1:0", "--compat-addr", "127.0.0.1:0")
+        drain = ("--drain-timeout", "200ms")
+        second = RunningFleet(folder, start_balancer(folder, "second-balancer", place, *free, *drain))
         try:
             agent = first.add_agent(*ONE_THREAD, "--management-addr", str(second.management), slots=SLOTS)
             second.agents.append(agent)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from agent.constraint.ebnf import parse_ebnf
-from agent.constraint.gbnf import parse_gbnf
+from agent.constraint.languages.ebnf import parse_ebnf
+from agent.constraint.languages.gbnf import parse_gbnf
 from tests.support.constraint_recogniser import language_contains
 from tests.support.native_stream import RAW_PROMPT_PATH, Generated, NativeStream
 from tests.support.raw_http import RawConnection

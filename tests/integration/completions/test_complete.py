@@ -105,3 +105,20 @@ async def test_wrong_paths_and_methods() -> None:
         for path, allowed in ((COMPLETIONS, "POST"), (COMPLETE, "POST")):
             wrong = await service.ask(path, method="GET")
             assert (wrong.status, wrong.head.headers["allow"]) == (405, allowed)
+
+
+async def test_pages_of_allowed_origins_may_read_answers_and_errors() -> None:
+    origin = "https://app.example.com"
+    async with compat_service(speak, inference_cors_allowed_host=[origin]) as service:
+        preflight = await service.ask(
+            COMPLETE,
+            method="OPTIONS",
+            Origin=origin,
+            Access_Control_Request_Method="POST",
+            Access_Control_Request_Headers="x-api-key,anthropic-version",
+        )
+        assert preflight.status == 200
+        assert "anthropic-version" in preflight.head.headers["access-control-allow-headers"]
+        for body, status in ((TEXT, 200), ({**TEXT, "stream": True}, 200), ({}, 422)):
+            answer = await service.ask(COMPLETE, body, Origin=origin)
+            assert (answer.status, answer.head.headers["access-control-allow-origin"]) == (status, origin)

@@ -192,3 +192,20 @@ async def test_headers_go_out_with_the_agents_word_and_tokens_at_once() -> None:
         await service.agent.end(work, FinishReason.LENGTH)
         assert b'"finish_reason":"length"' in await client.read_chunk()
         assert await client.read_chunk() in (b"data: [DONE]\n\n", b"")
+
+
+async def test_larger_priorities_are_sooner() -> None:
+    async with compat_service(slots=1) as service, asyncio.TaskGroup() as tasks:
+        tasks.create_task(service.ask(COMPLETIONS, TOKENS))
+        running = await service.agent.wait_work()
+        for waiting, (name, priority) in enumerate((("low", -100), ("first", 0), ("high", 100)), start=1):
+            tasks.create_task(service.ask(COMPLETIONS, {**TOKENS, "rid": name, "priority": priority}))
+            while service.balancer.switchboard.requests_buffered < waiting:
+                await asyncio.sleep(0.01)
+        await service.agent.serve(running, "x")
+        order = []
+        for _ in range(3):
+            work = await service.agent.wait_work()
+            order.append((work.request_id, work.priority))
+            await service.agent.serve(work, "x")
+        assert order == [("high", 100), ("first", 0), ("low", -100)]

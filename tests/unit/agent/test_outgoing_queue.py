@@ -1,6 +1,6 @@
 """What waits for a slow link: order kept, frames merged, tokens never, everything bounded."""
 
-from agent.outgoing_queue import MAX_FRAME_ITEMS, MAX_PENDING_BYTES, OutgoingQueue
+from agent.outgoing_queue import MAX_FRAME_BYTES, MAX_FRAME_ITEMS, MAX_PENDING_BYTES, OutgoingQueue
 from shared.generation import Channel, FinishReason, Usage
 from shared.messages_from_agent import (
     Accepted,
@@ -93,4 +93,14 @@ def test_a_models_metadata_counts_with_its_length() -> None:
     queue = OutgoingQueue()
     for query in range(3):
         queue.put(ModelMetadata(query=query, metadata={"template": "z" * 8_000_000}))
+    assert queue.is_over_bound
+
+
+def test_log_probabilities_and_what_stopped_an_answer_count_with_their_length() -> None:
+    queue = OutgoingQueue()
+    packed = b"x" * (MAX_FRAME_BYTES // 3)
+    for index in range(6):
+        queue.put(frame(item(index)._replace(logprobs=packed)))
+    assert [len(message.items) for message in drain(queue) if isinstance(message, TokenFrame)] == [2, 2, 2]
+    queue.put(frame(ends=(END._replace(matched_stop="y" * (MAX_PENDING_BYTES // 4 + 1)),)))
     assert queue.is_over_bound

@@ -1,10 +1,11 @@
 """Which tokens a prompt becomes, and which prompts are refused with what sentence."""
 
 import struct
+from collections.abc import Sequence
 
 import pytest
 
-from agent.prompt_preparation import prepare_prompt
+from agent.prompt_preparation import prepare_prompt, prompt_text
 from shared.failures import Failure, FailureKind
 from shared.messages_to_agent import Generate
 from tests.support.fake_model import BOS, FakeReader
@@ -86,3 +87,15 @@ def test_neither_or_both_kinds_of_prompt_are_refused() -> None:
 def test_a_text_that_cannot_be_tokenised_is_the_requests_own_fault() -> None:
     found = failure(prompt("a", reader=FakeReader(error=ValueError("the text cannot be tokenised"))))
     assert (found.kind, found.message) == (FailureKind.INVALID_REQUEST, "the text cannot be tokenised")
+
+
+class HalfReader(FakeReader):
+    """Each token is one byte."""
+
+    def detokenize(self, tokens: Sequence[int], *, shows_special: bool) -> bytes:
+        return bytes(tokens)
+
+
+def test_an_echo_ends_with_its_last_whole_character_and_keeps_the_rest() -> None:
+    assert prompt_text(tuple("aé".encode()[:2]), HalfReader(), shows_special=False) == ("a", "é".encode()[:1])
+    assert prompt_text((0xFF, 97), HalfReader(), shows_special=False) == ("\ufffda", b"")

@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
+from agent.core.backend import LogprobsWanted
 from agent.core.commands import Cancel as CancelInEngine
 from agent.core.commands import Submit
 from agent.core.events import MemberEnded, PromptProgress, TokensCommitted
+from agent.core.request_sampling import RequestSampling
 from agent.request_desk import MemberKey, Readers, RequestDesk, Service
 from shared.failures import Failure, FailureKind
 from shared.generation import Channel, FinishReason, SamplingParameters, Usage
+from shared.generation_options import LogprobOptions, SamplingOptions, StopOptions
 from shared.messages_from_agent import Accepted, Busy, MemberEnd, MessageFromAgent, Refused, TokenFrame
 from shared.messages_to_agent import Cancel, ConstraintText, Generate
 from tests.support.fake_model import FakeModel, step_report
@@ -253,7 +256,7 @@ async def test_a_bug_while_a_prompt_is_read_fails_that_member_only(bench: Bench)
 
 async def test_a_request_for_no_tokens_is_accepted_and_ends_at_once(bench: Bench) -> None:
     await bench.start(1, max_tokens=0)
-    accepted, frame = bench.to(1)
+    accepted, frame = bench.to(1)  # a frame for each piece of it: together they might be too large for one
     assert isinstance(accepted, Accepted)
     end = MemberEnd(1, 0, FinishReason.LENGTH, Usage(prompt_tokens=5), None)
     assert frame == TokenFrame((), (end,))
@@ -383,3 +386,60 @@ async def test_reading_a_prompt_does_not_block_the_loop(bench: Bench) -> None:
     await bench.settle()
     assert seen != [threading.get_ident()]
     assert bench.to(1) == [Accepted(member=1, attempt=0, prompt_tokens=5)]
+
+
+async def test_options_go_to_the_engine_over_the_states_parameters(bench: Bench) -> None:
+    sampling = SamplingOptions(top_k=3, logit_bias={7: -1.0}, penalises_answer_only=True)
+    stop = StopOptions(strings=["."], regexes=["[0-9]"])
+    await bench.start(1, sampling=sampling, stop=stop, logprobs=LogprobOptions(top_count=2))
+    (command,) = bench.model.commands
+    assert isinstance(command, Submit)
+    assert isinstance(command.sampling, RequestSampling)
+    assert (command.sampling.temperature, command.sampling.top_k, command.sampling.logit_bias) == (0.5, 3, ((7, -1.0),))
+    assert command.penalises_answer_only
+    assert command.stops is not None
+    assert [one.pattern for one in command.stops.patterns] == ["[0-9]"]
+    assert command.logprobs == LogprobsWanted(top_count=2)
+
+
+async def test_regexes_are_compiled_where_constraints_are(bench: Bench) -> None:
+    bench.compiler.holds = True
+    await bench.start(1, stop=StopOptions(regexes=["a"]))
+    assert bench.model.commands == []
+    bench.compiler.release()
+    await bench.settle()
+    assert len(bench.model.commands) == 1
+
+
+async def test_options_that_cannot_be_honoured_are_refused_with_their_parameter(bench: Bench) -> None:
+    await bench.start(1, stop=StopOptions(token_ids=[5000]))
+    await bench.start(2, stop=StopOptions(regexes=["("]))
+    await bench.start(3, prompt="abc", logprobs=LogprobOptions(prompt_start=3))
+    refused = [message for message in bench.to(1) if isinstance(message, Refused)]
+    assert [one.parameter for one in refused] == ["stop_token_ids", "stop_regex", "logprob_start_len"]
+    assert bench.desk.slots_in_use == 0
+
+
+async def test_an_echo_is_sent_before_anything_of_the_answer(bench: Bench) -> None:
+    await bench.start(1, prompt="^hello", echo=True)
+    accepted, frame = bench.to(1)  # a frame for each piece of it: together they might be too large for one
+    assert isinstance(accepted, Accepted)
+    assert isinstance(frame, TokenFrame)
+    assert [(item.token_ids, item.text) for item in frame.items] == [((), "hello")]
+    await bench.start(2, prompt="^hi", echo=True, max_tokens=0, stop=StopOptions(skips_special_tokens=False))
+    *_, frame, end = bench.to(1)
+    assert isinstance(frame, TokenFrame)
+    assert [item.text for item in frame.items] == ["^hi"]
+    assert isinstance(end, TokenFrame)
+    assert end.ends[0].finish_reason is FinishReason.LENGTH
+
+
+async def test_a_prompt_is_read_without_special_tokens_where_asked(bench: Bench) -> None:
+    await bench.start(1, parses_special=False)
+    assert bench.model.reader.parsed_special is False
+
+
+async def test_what_stopped_a_member_is_told_with_its_end(bench: Bench) -> None:
+    key = await bench.start(1)
+    bench.desk.step(step_report(MemberEnded(key, FinishReason.STOP, Usage(), matched_stop="END")))
+    assert [end.matched_stop for end in bench.ends()] == ["END"]

@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.core import batch_plan, residency, scheduler
-from agent.core.backend import DecodeOutcome, PlannedRun
+from agent.core.backend import DecodeOutcome, LogprobsWanted, PlannedRun
 from agent.core.prefix_cache import PrefixCache
 from agent.core.prefix_tree import PrefixMatch
 from agent.core.sequence import MemberSequence
-from tests.support.engine_driver import EngineDriver
+from tests.support.engine_driver import EngineDriver, RulesOfRequest
 from tests.support.scripted_backend import (
+    VOCABULARY_SIZE,
     ScriptedBackend,
     ScriptedFailure,
     ScriptedRow,
@@ -36,6 +37,27 @@ scripts = st.builds(
     breaks_at=st.none() | st.integers(0, 20),
 )
 
+# One character for each token, so that short strings come up; two that begin alike, and one that ends like another.
+strings = st.lists(st.text("!\"#$%&'()*+,-./0123456789é", min_size=1, max_size=2), max_size=3, unique=True)
+tokens = st.integers(0, VOCABULARY_SIZE - 1)
+rules = st.builds(
+    lambda texts, logprobs, **others: RulesOfRequest.of(*texts, logprobs=logprobs, **others),
+    texts=strings
+    | st.just(["!", "$"])
+    | st.lists(st.sampled_from([chr(code) for code in range(33, 123)]), max_size=32),
+    logprobs=st.none()
+    | st.builds(
+        LogprobsWanted,
+        top_count=st.integers(0, 2),
+        token_ids=st.lists(tokens, max_size=2).map(tuple),
+        prompt_start=st.none() | st.integers(0, 12),
+    ),
+    token_ids=st.frozensets(tokens, max_size=20),
+    keeps_match=st.booleans(),
+    min_tokens=st.sampled_from([0, 0, 1, 2, 5]),
+    ignores_end=st.booleans(),
+)
+
 actions = st.one_of(
     st.tuples(
         st.just("submit"),
@@ -45,6 +67,7 @@ actions = st.one_of(
         st.integers(1, 12),  # max_tokens
         st.integers(-1, 1),  # priority
         st.none() | scripts,  # half of them free, half constrained
+        st.none() | rules,
     ),
     st.tuples(st.just("cancel"), st.integers(0, 30)),
     st.tuples(st.just("step"), st.integers(1, 6)),
@@ -68,9 +91,9 @@ def test_whatever_happens_each_answer_is_that_of_a_run_alone(
     claimed_full = 0
     for action in script:
         match action:
-            case ("submit", which, shared, ending, max_tokens, priority, script_of_constraint):
+            case ("submit", which, shared, ending, max_tokens, priority, script_of_constraint, rules_of_request):
                 prompt = [1 + (which + index * 5) % 60 for index in range(shared)] + ending
-                driver.submit(driver.arrivals, prompt, max_tokens, priority, script_of_constraint)
+                driver.submit(driver.arrivals, prompt, max_tokens, priority, script_of_constraint, rules_of_request)
             case ("cancel", key):
                 driver.cancel(key)
             case ("step", count):
@@ -121,8 +144,8 @@ def _one_token_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """A prefix is believed to agree one token further than it does."""
     real = PrefixCache.match
 
-    def match(self: PrefixCache, tokens: list[int]) -> PrefixMatch:
-        found = real(self, tokens)
+    def match(self: PrefixCache, tokens: list[int], most: int | None = None) -> PrefixMatch:
+        found = real(self, tokens, most)
         longer = min(found.tokens + 1, len(tokens) - 1, found.run.stop)
         return PrefixMatch(longer, found.sequence_id, found.run)
 

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from balancer.response_stream import EVENT_OVERHEAD_BYTES, Accepted, Ended, PutOutcome, ResponseStream, Tokens
+from balancer.response_stream import EVENT_OVERHEAD_BYTES, Accepted, Ended, PutOutcome, ResponseStream, Tokens, wait_any
 from shared.failures import Failure, FailureKind
 from shared.generation import Channel, FinishReason, Usage
 from shared.identifiers import AgentId, GroupId, MemberId
@@ -175,3 +175,33 @@ def test_after_its_reader_left_it_keeps_nothing() -> None:
     stream.end(FinishReason.STOP, Usage(), None, 1.0)
     assert (stream.take_nowait(), stream.last_item_at, len(stream.token_ids)) == ([], 1.0, 0)
     assert repr(stream) == "<ResponseStream member 2 closed | 0 tokens>"
+
+
+async def test_one_reader_waits_for_several_streams() -> None:
+    streams = [stream_on_agent() for _ in range(3)]
+    waiting = asyncio.create_task(wait_any(streams))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    with pytest.raises(RuntimeError):
+        await wait_any(streams[:1])
+    streams[1].put_item(item(0), 0.0)
+    streams[2].put_item(item(0), 0.0)
+    await waiting
+    assert [stream.has_events for stream in streams] == [False, True, True]
+    await wait_any(streams)  # at once
+    assert streams[1].take_nowait() == [Tokens("the agent", item(0))]
+
+
+async def test_cancelling_that_reader_loses_nothing_and_lets_another_in() -> None:
+    streams = [stream_on_agent(), stream_on_agent()]
+    waiting = asyncio.create_task(wait_any(streams))
+    await asyncio.sleep(0)
+    streams[0].put_item(item(0), 0.0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert await streams[0].wait_events() == [Tokens("the agent", item(0))]
+    reader = asyncio.create_task(streams[1].wait_events())
+    await asyncio.sleep(0)
+    streams[1].put_item(item(0), 0.0)
+    assert await reader == [Tokens("the agent", item(0))]

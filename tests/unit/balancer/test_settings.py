@@ -112,3 +112,16 @@ def test_help_names_every_flag_and_says_something_about_it(capsys: pytest.Captur
     for name, field in BalancerSettings.model_fields.items():
         assert f"--{name.removesuffix('_seconds').replace('_', '-')} " in printed
         assert field.description
+
+
+def test_the_compatibility_service_has_two_spellings_and_its_bounds() -> None:
+    defaults = load()
+    assert (defaults.compat_addr, defaults.max_choices_per_request) == (Address("127.0.0.1", 8070), 128)
+    assert not defaults.completions_text_prompts
+    assert load("--compat-openai-addr", "[::1]:3").compat_addr == Address("::1", 3)
+    given = load("--compat-addr", "a:4", "--completions-text-prompts", "--max-choices-per-request", "8")
+    assert (given.compat_addr, given.completions_text_prompts, given.max_choices_per_request) == (
+        *(Address("a", 4), True),
+        8,
+    )
+    assert "--max-choices-per-request" in complaint("--max-choices-per-request", "0")
