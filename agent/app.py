@@ -11,7 +11,7 @@ import aiohttp
 
 from agent.core.events import StepReport
 from agent.core.swap import Swap
-from agent.dialler import Dialler, Identity
+from agent.dialler import BalancerAccess, Dialler, Identity
 from agent.links import Links
 from agent.llama_loaded_model import EngineOutlet
 from agent.message_router import MessageRouter
@@ -36,9 +36,9 @@ MakeRuntime = Callable[[EngineOutlet], ModelRuntime]
 class Agent:
     """One agent. `run` once: it serves until told to stop, then drains, hands back and frees everything."""
 
-    def __init__(self, settings: AgentSettings, token: str | None, make_runtime: MakeRuntime) -> None:
+    def __init__(self, settings: AgentSettings, access: BalancerAccess, make_runtime: MakeRuntime) -> None:
         self._settings = settings
-        self._identity = Identity(new_identifier(), settings.name, token)
+        self._identity = Identity(new_identifier(), settings.name, access)
         self._make_runtime = make_runtime
 
     async def run(self, stop: asyncio.Event) -> None:

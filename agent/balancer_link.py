@@ -6,6 +6,7 @@ dropped: its balancer runs its members elsewhere.
 """
 
 import asyncio
+import ssl
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -30,13 +31,16 @@ class LinkLost(Exception):
     """The connection to the balancer ended; `str()` says why."""
 
 
-async def open_connection(session: aiohttp.ClientSession, url: str, token: str | None) -> "BalancerLink":
+async def open_connection(
+    session: aiohttp.ClientSession, url: str, token: str | None, tls: ssl.SSLContext | None
+) -> "BalancerLink":
     """Open the websocket. Raises TimeoutError, aiohttp.ClientError or OSError."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     async with asyncio.timeout(GREETING_TIMEOUT_SECONDS):
         socket = await session.ws_connect(
             url,
             headers=headers,
+            ssl=True if tls is None else tls,
             compress=0,
             max_msg_size=wire.MAX_MESSAGE_BYTES,
             autoping=False,  # pongs have to be seen: they are how a silent link is told from an idle one

@@ -5,12 +5,15 @@ import functools
 import logging
 import os
 import signal
+import ssl
 import sys
 import time
 
 import uvloop
 
 from agent.app import Agent
+from agent.dialler import BalancerAccess
+from agent.freed_memory import share_arenas
 from agent.llama.threads import usable_cores
 from agent.llama_runtime import LlamaRuntime
 from agent.settings import COMMAND, AgentSettings
@@ -35,27 +38,30 @@ def main(arguments: list[str]) -> int:
     try:
         settings = load_settings(AgentSettings, COMMAND, arguments, os.environ)
         token = settings.read_token()
+        tls = settings.read_tls()
     except SettingsError as error:
         print(f"{COMMAND.program}: {error}", file=sys.stderr)
         return EXIT_WRONG_SETTINGS
     _log_to_stderr(settings.log_level)
     sys.setswitchinterval(SWITCH_SECONDS)
+    share_arenas()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(settings, token))
+            runner.run(_serve(settings, token, tls))
     except Exception:
         logger.exception("the agent died")
         return EXIT_FAILED
     return 0
 
 
-async def _serve(settings: AgentSettings, token: str | None) -> None:
+async def _serve(settings: AgentSettings, token: str | None, tls: ssl.SSLContext | None) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, functools.partial(_on_signal, number, stop))
     threads = settings.threads or usable_cores()
-    agent = Agent(settings, token, lambda outlet: LlamaRuntime(settings.slots, threads, outlet, time.monotonic))
+    access = BalancerAccess(token, tls)
+    agent = Agent(settings, access, lambda outlet: LlamaRuntime(settings.slots, threads, outlet, time.monotonic))
     await agent.run(stop)
 
 

@@ -3,8 +3,9 @@
 import asyncio
 import logging
 import random
+import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import aiohttp
@@ -40,12 +41,20 @@ class LinkEvents(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class BalancerAccess:
+    """How to come in. `token`: what `--agent-token-file` holds. `tls`: what to trust; None: no TLS."""
+
+    token: str | None = field(default=None, repr=False)
+    tls: ssl.SSLContext | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Identity:
-    """As whom to dial. `token`: what `--agent-token-file` holds."""
+    """As whom to dial."""
 
     agent_id: str
     name: str | None
-    token: str | None
+    access: BalancerAccess
 
 
 class Dialler:
@@ -101,8 +110,10 @@ class Dialler:
         return None
 
     async def _connect_and_serve(self, backoff: "Backoff") -> None:
-        url = f"ws://{self.address}/api/v1/agent_socket/{self._identity.agent_id}"
-        link = await open_connection(self._session, url, self._identity.token)
+        access = self._identity.access
+        scheme = "ws" if access.tls is None else "wss"
+        url = f"{scheme}://{self.address}/api/v1/agent_socket/{self._identity.agent_id}"
+        link = await open_connection(self._session, url, access.token, access.tls)
         code, reason = int(WSCloseCode.GOING_AWAY), ""
         try:
             welcome = await link.greet(self._events.hello())
@@ -177,6 +188,12 @@ def _sentence(error: Exception) -> str:
         return f"it answered HTTP {error.status} instead of opening the link"
     if isinstance(error, TimeoutError):
         return f"no answer within {GREETING_TIMEOUT_SECONDS:.0f} s"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return "its certificate is not one that this agent trusts for that address (see --management-ca-file)"
+    if isinstance(error, aiohttp.ClientConnectorSSLError):
+        return "cannot agree on TLS with it; does it have a --tls-cert?"
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "it hung up; if it has a --tls-cert, this agent needs --management-tls"
     if isinstance(error, aiohttp.ClientConnectorError):
         return f"cannot connect ({error.os_error.strerror or type(error.os_error).__name__})"
     return str(error) or type(error).__name__

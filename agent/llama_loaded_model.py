@@ -9,6 +9,7 @@ from agent.core.commands import EngineCommand
 from agent.core.events import StepReport
 from agent.core.scheduler import SchedulerSettings
 from agent.engine.thread import EngineCallbacks, EngineThread
+from agent.freed_memory import give_back_freed_memory
 from agent.llama.backend import LlamaBackend
 from agent.llama.model import LlamaModel
 from agent.llama.threads import on_a_passing_thread
@@ -42,6 +43,7 @@ class ModelParts:
     backend: LlamaBackend
     vocabulary: VocabularyLease
     constraints: LlamaConstraints
+    adapters: frozenset[str] = frozenset()
 
 
 class LlamaPromptReader:
@@ -79,6 +81,7 @@ class LlamaLoadedModel:
         self.metadata: Mapping[str, str] = parts.resolved.header.metadata_as_text()
         self.reader = LlamaPromptReader(parts.vocabulary)
         self.constraints: ConstraintSource = parts.constraints
+        self.adapters = parts.adapters
 
     def __repr__(self) -> str:
         return f"<LlamaLoadedModel {self.model_path}, {self._engine!r}>"
@@ -127,3 +130,4 @@ class LlamaLoadedModel:
         self._parts.model.close()
         self._parts.constraints.close()
         self._parts.vocabulary.release()
+        give_back_freed_memory()

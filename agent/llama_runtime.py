@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from agent.core.swap_events import Problem, Proof, Proved
+from agent.llama.adapters import load_adapters, title
 from agent.llama.backend import LlamaBackend
 from agent.llama.context import LlamaContext
 from agent.llama.context_parameters import ContextParameters
@@ -18,7 +19,8 @@ from agent.llama.trial_process import TrialOrder, run_trial
 from agent.llama.vocabulary import VocabularyLease, load_vocabulary
 from agent.llama_constraints import LlamaConstraints, open_constraints
 from agent.llama_loaded_model import EngineOutlet, LlamaLoadedModel, ModelParts
-from agent.model_files.errors import ModelFileMissing
+from agent.model_files.adapters import check_adapters
+from agent.model_files.errors import ModelFileError, ModelFileMissing
 from agent.model_files.source import FileProblem, ResolvedModel, SourceRefused, resolve
 from agent.model_port import KeepLoading, LoadedModel, LoadGivenUpError
 from agent.sampling.token_sampler import TokenSampler
@@ -82,18 +84,19 @@ class LlamaRuntime:
             if not reload:
                 return Proved(_LlamaProof(None), notes)
             try:
+                check_adapters(_adapter_paths(state), resolved.header)
                 return Proved(_LlamaProof(_try_and_open(resolved, state, keep_loading)), notes)
+            except ModelFileError as error:
+                return _problem_of_file(error, error.path)
             except (ModelCannotBeLoaded, ModelLoadAborted, ContextCannotBeCreated) as error:
-                return _problem_of(error, path)
+                return _problem_of(error, state)
         if not reload:
             # The file went away under the model that serves, and that goes on serving from memory.
             return Proved(_LlamaProof(None), _notes(state, path, None))
         if isinstance(resolved, SourceRefused):
             return _problem(IssueKind.MODEL_CANNOT_BE_LOADED, path, resolved.sentence, may_pass=False)
         if isinstance(resolved, FileProblem):
-            is_missing = isinstance(resolved.error, ModelFileMissing)
-            kind = IssueKind.MODEL_FILE_DOES_NOT_EXIST if is_missing else IssueKind.MODEL_CANNOT_BE_LOADED
-            return _problem(kind, path, str(resolved.error), may_pass=True)
+            return _problem_of_file(resolved.error, path)
         raise ValueError("a state without a model needs no proof")
 
     def load(self, state: AgentDesiredState, proof: Proof, keep_loading: KeepLoading) -> LoadedModel | Problem:
@@ -101,7 +104,7 @@ class LlamaRuntime:
         assert isinstance(proof, _LlamaProof)
         opened = proof.opened
         assert opened is not None
-        if _stamps(opened.resolved.parts) != opened.stamps:
+        if _stamps(_files(opened.resolved, state)) != opened.stamps:
             # Requests were let finish after the proof, which can take minutes: this is another file, as yet untried.
             self.drop_proof(proof)
             outcome = self.prove(state, keep_loading, reload=True)
@@ -110,7 +113,7 @@ class LlamaRuntime:
             return self._load(state, opened, keep_loading)
         except (ModelCannotBeLoaded, ModelLoadAborted, ContextCannotBeCreated) as error:
             opened.release()
-            return _problem_of(error, model_path_of(state))
+            return _problem_of(error, state)
         except BaseException:
             opened.release()
             raise
@@ -131,6 +134,7 @@ class LlamaRuntime:
             use_mmap=False,
         )
         try:
+            adapters = load_adapters(model, _adapter_paths(state))
             context = LlamaContext(
                 model,
                 ContextParameters(
@@ -142,13 +146,17 @@ class LlamaRuntime:
                     threads=self._threads,
                 ),
             )
-            backend = LlamaBackend(context, lambda sampling, seed: TokenSampler(sampling, seed, model.vocabulary_size))
+            backend = LlamaBackend(
+                context, lambda sampling, seed: TokenSampler(sampling, seed, model.vocabulary_size), adapters
+            )
         except BaseException:
             model.close()
             raise
         try:
             on_a_passing_thread(backend.warm_up)
-            parts = ModelParts(opened.resolved, model, backend, opened.vocabulary, opened.constraints)
+            parts = ModelParts(
+                opened.resolved, model, backend, opened.vocabulary, opened.constraints, frozenset(adapters)
+            )
             return LlamaLoadedModel.start(parts, self._slots, self._outlet, self._clock)
         except BaseException:
             backend.close()
@@ -158,7 +166,7 @@ class LlamaRuntime:
 
 def _try_and_open(resolved: ResolvedModel, state: AgentDesiredState, keep_loading: KeepLoading) -> _OpenedFile:
     """Only what another process came through is opened by this one."""
-    stamps = _stamps(resolved.parts)
+    stamps = _stamps(_files(resolved, state))
     weight_bytes = sum(size for size, *_ in stamps)
     parameters = state.inference_parameters
     order = TrialOrder(
@@ -168,6 +176,7 @@ def _try_and_open(resolved: ResolvedModel, state: AgentDesiredState, keep_loadin
         n_batch=parameters.n_batch,
         k_cache_dtype=parameters.k_cache_dtype.value,
         v_cache_dtype=parameters.v_cache_dtype.value,
+        adapters=_adapter_paths(state),
     )
     run_trial(order, keep_loading, weight_bytes)
     vocabulary = load_vocabulary(resolved.path)
@@ -187,6 +196,14 @@ def _may_compute(weight_bytes: int) -> bool:
     return weight_bytes <= COMPUTED_WEIGHT_BYTES and fits
 
 
+def _adapter_paths(state: AgentDesiredState) -> dict[str, str]:
+    return {name: source.LocalToAgent for name, source in (state.lora_adapters or {}).items()}
+
+
+def _files(resolved: ResolvedModel, state: AgentDesiredState) -> tuple[str, ...]:
+    return (*resolved.parts, *_adapter_paths(state).values())
+
+
 def _stamps(paths: tuple[str, ...]) -> FileStamps:
     """Size and what changes with the content, of each file that is there."""
     stamps = []
@@ -197,12 +214,26 @@ def _stamps(paths: tuple[str, ...]) -> FileStamps:
     return tuple(stamps)
 
 
-def _problem_of(error: ModelCannotBeLoaded | ModelLoadAborted | ContextCannotBeCreated, path: str) -> Problem:
+def _problem_of(
+    error: ModelCannotBeLoaded | ModelLoadAborted | ContextCannotBeCreated, state: AgentDesiredState
+) -> Problem:
     """Raises LoadGivenUpError when that is what it was."""
     if isinstance(error, ModelLoadAborted):
         raise LoadGivenUpError from None
     is_of_slots = isinstance(error, ContextCannotBeCreated)
     kind = IssueKind.SLOT_CANNOT_START if is_of_slots else IssueKind.MODEL_CANNOT_BE_LOADED
+    return _problem(kind, _path_at_fault(str(error), state), str(error), may_pass=True)
+
+
+def _path_at_fault(sentence: str, state: AgentDesiredState) -> str:
+    """Of the adapter that the sentence names, if it does: it may come from another process."""
+    at_fault = (path for name, path in _adapter_paths(state).items() if title(name) in sentence)
+    return next(at_fault, model_path_of(state))
+
+
+def _problem_of_file(error: ModelFileError, path: str) -> Problem:
+    is_missing = isinstance(error, ModelFileMissing)
+    kind = IssueKind.MODEL_FILE_DOES_NOT_EXIST if is_missing else IssueKind.MODEL_CANNOT_BE_LOADED
     return _problem(kind, path, str(error), may_pass=True)
 
 

@@ -67,6 +67,10 @@ class LoadedModel(Protocol):
     @property
     def constraints(self) -> ConstraintSource: ...
 
+    @property
+    def adapters(self) -> frozenset[str]:
+        """Names of the LoRA adapters that are loaded with it."""
+
     def submit(self, command: EngineCommand) -> None:
         """Put a command into the engine's inbox. Never blocks. Ignored when the engine has ended."""
 

@@ -219,6 +219,7 @@ class RequestDesk:
                 logprobs=rules.options.logprobs,
                 text_before=prepared.echo.rest,
                 penalises_answer_only=message.sampling is not None and message.sampling.penalises_answer_only,
+                adapter=message.adapter,
             )
         )
 

@@ -2,7 +2,7 @@
 without the model's vocabulary it has checked: here are ids, places in the prompt, and regexes. Blocks, for a second at
 most (large regexes)."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from agent.core.backend import LogprobsWanted
@@ -22,9 +22,9 @@ class EngineOptions:
     logprobs: LogprobsWanted | None = None
 
 
-def prepare_options(message: Generate, vocabulary_size: int) -> EngineOptions | Failure:
-    """Failures name the field of the completion API that is at fault."""
-    failure = _foreign_ids(message, vocabulary_size) or _contradiction(message)
+def prepare_options(message: Generate, vocabulary_size: int, adapters: Collection[str] = ()) -> EngineOptions | Failure:
+    """Failures name the field of the completion API that is at fault. `adapters`: those that are loaded."""
+    failure = _foreign_ids(message, vocabulary_size) or _contradiction(message, adapters)
     if failure is not None:
         return failure
     try:
@@ -58,9 +58,10 @@ def _foreign_ids(message: Generate, vocabulary_size: int) -> Failure | None:
     return None
 
 
-def _contradiction(message: Generate) -> Failure | None:
-    if message.adapter is not None:
-        return _invalid(f"the adapter {message.adapter!r} is not loaded", "lora_path")
+def _contradiction(message: Generate, adapters: Collection[str]) -> Failure | None:
+    if message.adapter is not None and message.adapter not in adapters:
+        sentence = f"the adapter {message.adapter!r} is not loaded on the agent that got the request"
+        return _invalid(sentence, "lora_path")
     if message.stop is not None and message.stop.ignores_end and message.constraint is not None:
         return _invalid("it cannot be combined with a constraint, which says where the output ends", "ignore_eos")
     return None

@@ -42,7 +42,7 @@ def read_prompt(message: Generate, model: LoadedModel) -> PreparedRequest | Fail
     prompt = prepare_prompt(message, reader, model.limits.request_limit_tokens)
     if isinstance(prompt, Failure):
         return prompt
-    options = EngineOptions() if must_compile(message) else prepare_options(message, reader.size)
+    options = EngineOptions() if must_compile(message) else prepare_options(message, reader.size, model.adapters)
     if isinstance(options, Failure):
         return options
     if failure := check_prompt_start(message, len(prompt)):
@@ -54,7 +54,7 @@ def read_prompt(message: Generate, model: LoadedModel) -> PreparedRequest | Fail
 
 def compile_rules(message: Generate, model: LoadedModel) -> CompiledRules | Failure:
     """Options, regexes and constraint. Blocks, for a second or so at most."""
-    options = prepare_options(message, model.reader.size)
+    options = prepare_options(message, model.reader.size, model.adapters)
     if isinstance(options, Failure):
         return options
     if message.constraint is None:

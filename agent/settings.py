@@ -1,9 +1,10 @@
 """What `steersman agent` can be told. Everything about the model comes from the balancer."""
 
+import ssl
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from shared.settings_sources import Address, Command, Duration, HostPort, SettingsError, SettingsModel
 
@@ -13,6 +14,7 @@ COMMAND = Command(
     environment_prefix="STEERSMAN_AGENT_",
 )
 MAX_TOKEN_BYTES = 4096
+MAX_CA_BYTES = 1024 * 1024
 
 
 class AgentSettings(SettingsModel):
@@ -31,10 +33,26 @@ class AgentSettings(SettingsModel):
     agent_token_file: Path | None = Field(
         default=None, description="a file with the token that the balancer's --agent-token-file holds"
     )
+    management_tls: bool = Field(
+        default=False, description="reach the balancers over TLS, for those that have a --tls-cert"
+    )
+    management_ca_file: Path | None = Field(
+        default=None,
+        description=(
+            "with --management-tls: a PEM file with the certificates to trust, such as a balancer's own self-signed "
+            "one; by default those that this host trusts"
+        ),
+    )
     threads: int | None = Field(
         default=None, ge=1, le=1024, description="threads that compute; by default one for each physical core"
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="what is logged")
+
+    @model_validator(mode="after")
+    def _check_tls(self) -> "AgentSettings":
+        if self.management_ca_file is not None and not self.management_tls:
+            raise ValueError("--management-ca-file needs --management-tls")
+        return self
 
     @property
     def addresses(self) -> tuple[Address, ...]:
@@ -57,3 +75,23 @@ class AgentSettings(SettingsModel):
                 f"--agent-token-file {self.agent_token_file}: must hold one line of printable ASCII without spaces"
             )
         return token
+
+    def read_tls(self) -> ssl.SSLContext | None:
+        """What to trust of balancers; None: no TLS. Raises SettingsError with a sentence. Reads files."""
+        if not self.management_tls:
+            return None
+        path = self.management_ca_file
+        if path is None:
+            return ssl.create_default_context()
+        try:
+            with path.open("rb") as file:
+                content = file.read(MAX_CA_BYTES + 1)
+            if len(content) > MAX_CA_BYTES:
+                raise SettingsError(f"--management-ca-file {path}: is larger than {MAX_CA_BYTES} bytes")
+            if not content.strip():  # nothing given would mean what this host trusts
+                raise UnicodeError
+            return ssl.create_default_context(cadata=content.decode("ascii"))
+        except (ssl.SSLError, UnicodeError):
+            raise SettingsError(f"--management-ca-file {path}: must hold certificates as PEM") from None
+        except OSError as error:
+            raise SettingsError(f"--management-ca-file {path}: {error.strerror}") from None

@@ -8,12 +8,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from balancer.access import AgentAccess, read_token, warn_when_open
 from balancer.agent_socket import AgentSocket, AgentSocketSettings
 from balancer.compat_relay import CompatRelay
 from balancer.compat_routes import CompatQuestions
@@ -25,11 +22,16 @@ from balancer.core.state import MachineSettings
 from balancer.desired_state_open import open_store
 from balancer.desired_state_store import DesiredStateStore
 from balancer.desired_state_watch import DesiredStateWatch
+from balancer.entrance import AGENT_SOCKET_PREFIX, Entrance
 from balancer.listeners import Listener, new_service
 from balancer.management_routes import add_management_routes
 from balancer.management_services import ManagementServices
 from balancer.metrics import Metrics
 from balancer.native_routes import NativeRoutes
+from balancer.openapi_management import MANAGEMENT
+from balancer.openapi_operations import COMPAT, INFERENCE
+from balancer.openapi_route import OpenApiRoute
+from balancer.process_secrets import Secrets
 from balancer.request_body import BodyLimits
 from balancer.settings import BalancerSettings
 from balancer.switchboard import Switchboard
@@ -39,30 +41,13 @@ from shared.identifiers import new_identifier
 from shared.settings_sources import Address
 from shared.version import software_version
 
-AGENT_SOCKET_PATH: Final = "/api/v1/agent_socket/{agent_id}"
+AGENT_SOCKET_PATH: Final = AGENT_SOCKET_PREFIX + "{agent_id}"
 
 _log = logging.getLogger(__name__)
 
 
 class SideTaskDied(Exception):
     """A task that must run as long as the balancer has ended; the message names it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Secrets:
-    """What stands in files that only the process may read."""
-
-    agent_token: bytes | None = field(repr=False)
-    redis_password: str | None = field(repr=False)
-
-    @classmethod
-    def read(cls, settings: BalancerSettings) -> "Secrets":
-        """Reads files, so not on a running loop. Raises TokenFileRefused."""
-        password = _secret(settings.redis_password_file, "--redis-password-file")
-        return cls(
-            agent_token=_secret(settings.agent_token_file, "--agent-token-file"),
-            redis_password=None if password is None else password.decode("utf-8", "surrogateescape"),
-        )
 
 
 class Balancer:
@@ -74,6 +59,7 @@ class Balancer:
         self.settings = settings
         self._store = store
         self._is_shutting_down = False
+        self._entrance = Entrance(settings, secrets, time.monotonic)
         self.switchboard = Switchboard(
             Machine(
                 MachineSettings(
@@ -95,7 +81,7 @@ class Balancer:
                 balancer_id=new_identifier(), heartbeat_interval_seconds=settings.heartbeat_interval_seconds
             ),
             time.monotonic,
-            AgentAccess(secrets.agent_token).authorizes,
+            self._entrance.agents.authorizes,
         )
         self.inference = self._inference_listener()
         self.compat = self._compat_listener()
@@ -130,8 +116,9 @@ class Balancer:
         """Where agents and operators reach it, once it is serving."""
         return self.management.addresses[0]
 
-    async def serve(self, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set, then stop in order; afterwards nothing of it is left.
+    async def serve(self, stop: asyncio.Event, read_again: asyncio.Event | None = None) -> None:
+        """Serve until `stop` is set, then stop in order; afterwards nothing of it is left. Each time `read_again` is
+        set, the files of keys, tokens and certificates are read again.
 
         Raises an ExceptionGroup of CannotListen or of SideTaskDied. Cancelled, it closes at once.
         """
@@ -141,6 +128,10 @@ class Balancer:
                     tasks.create_task(_must_not_end(self.switchboard.run(), "switchboard"), name="switchboard"),
                     tasks.create_task(
                         _must_not_end(self.watch.run(), "desired-state watch"), name="desired-state-watch"
+                    ),
+                    tasks.create_task(
+                        _must_not_end(self._entrance.read_again_when(read_again or asyncio.Event()), "access files"),
+                        name="access-files",
                     ),
                 ]
                 try:
@@ -158,11 +149,9 @@ class Balancer:
     # The order of starting and stopping
 
     async def _start_listening(self) -> None:
-        has_token = self.settings.agent_token_file is not None
         for listener in (self.management, self.inference, self.compat):  # agents first: they are what clients wait for
             await listener.start()
-            for address in listener.addresses:
-                warn_when_open(address, listener.name, has_agent_token=has_token)
+        self._entrance.warn_when_open(self.inference, self.compat, self.management)
         self.is_serving.set()
 
     async def _drain(self) -> None:
@@ -191,17 +180,22 @@ class Balancer:
     # Construction
 
     def _inference_listener(self) -> Listener:
-        app = new_service(self.settings.inference_cors_allowed_host)
+        app = new_service(self.settings.inference_cors_allowed_host, refuse=self._entrance.inference.refusal)
         NativeRoutes(
             open_group=self.switchboard.open_group,
             is_generation_disabled=self._is_generation_disabled,
             body_limits=self._body_limits(),
             item_timeout_seconds=self.settings.inference_item_timeout_seconds,
         ).add_to(app)
-        return Listener("inference", app, self.settings.inference_addr)
+        OpenApiRoute("inference", INFERENCE).add_to(app)
+        return Listener("inference", app, self.settings.inference_addr, self._entrance.tls)
 
     def _compat_listener(self) -> Listener:
-        app = new_service(self.settings.inference_cors_allowed_host, names_allowed_methods=True)
+        app = new_service(
+            self.settings.inference_cors_allowed_host,
+            names_allowed_methods=True,
+            refuse=self._entrance.compat.refusal,
+        )
         relay = CompatRelay(self.switchboard.open_group, self.settings.inference_item_timeout_seconds)
         CompatQuestions(
             fleet=self.switchboard.fleet,
@@ -219,10 +213,11 @@ class Balancer:
                 allows_text_prompts=self.settings.completions_text_prompts,
             ),
         ).add_to(app)
-        return Listener("compat", app, self.settings.compat_addr)
+        OpenApiRoute("compatibility", COMPAT).add_to(app)
+        return Listener("compat", app, self.settings.compat_addr, self._entrance.tls)
 
     def _management_listener(self) -> Listener:
-        app = new_service(self.settings.management_cors_allowed_host)
+        app = new_service(self.settings.management_cors_allowed_host, refuse=self._entrance.management.refusal)
         add_management_routes(
             app,
             ManagementServices(
@@ -234,7 +229,8 @@ class Balancer:
             ),
         )
         app.router.add_get(AGENT_SOCKET_PATH, self._agent_socket.handle, allow_head=False)
-        return Listener("management", app, self.settings.management_addr)
+        OpenApiRoute("management", MANAGEMENT).add_to(app)
+        return Listener("management", app, self.settings.management_addr, self._entrance.tls)
 
     def _body_limits(self) -> BodyLimits:
         return BodyLimits(max_bytes=self.settings.max_request_bytes)
@@ -258,7 +254,3 @@ async def _must_not_end(coroutine: Coroutine[Any, Any, None], name: str) -> None
         raise SideTaskDied(name) from error
     _log.critical("the %s task ended, which it never should, so the balancer stops", name)
     raise SideTaskDied(name)
-
-
-def _secret(path: Path | None, flag: str) -> bytes | None:
-    return None if path is None else read_token(path, flag)

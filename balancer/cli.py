@@ -10,12 +10,13 @@ from typing import Final
 
 import uvloop
 
-from balancer.access import TokenFileRefused
-from balancer.app import Balancer, Secrets, SideTaskDied
+from balancer.access_files import AccessFileRefused
+from balancer.app import Balancer, SideTaskDied
 from balancer.desired_state_store import StoreRefused
 from balancer.listeners import CannotListen
 from balancer.log_output import write_logs_to_stderr
 from balancer.open_files import allow_many_open_files
+from balancer.process_secrets import Secrets
 from balancer.settings import COMMAND, BalancerSettings
 from shared.settings_sources import SettingsError, load_settings
 
@@ -42,19 +43,22 @@ def main(arguments: list[str]) -> int:
         allow_many_open_files()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_serve(settings, secrets))
-    except (SettingsError, TokenFileRefused, StoreRefused) as refused:
+    except (SettingsError, AccessFileRefused, StoreRefused) as refused:
         _say(f"{refused} (`{COMMAND.program} --help` lists the flags)")
         return EXIT_WRONG_SETTINGS
 
 
 async def _serve(settings: BalancerSettings, secrets: Secrets) -> int:
     stop = asyncio.Event()
+    read_again = asyncio.Event()
     _stop_on_signals(stop)
+    if settings.has_access_files:  # else a hang-up ends it like any process of a terminal that is gone
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, read_again.set)
     balancer = await Balancer.open(settings, secrets)
     _collect_garbage_less_often()
     status = 0
     try:
-        await balancer.serve(stop)
+        await balancer.serve(stop, read_again)
     except* CannotListen as refused:
         _say(str(refused.exceptions[0]))
         status = EXIT_FAILED

@@ -9,7 +9,7 @@ from aiohttp import web
 from balancer import fleet_view
 from balancer.json_answers import json_answer
 from balancer.management_services import FleetView
-from balancer.served_models import served_model_ids
+from balancer.served_models import model_ids_with_adapters
 from shared.desired_state import BalancerDesiredState
 
 MODELS_PATH: Final = "/v1/models"
@@ -32,7 +32,7 @@ class CompatQuestions:
 
     async def models(self, _: web.Request) -> web.Response:
         """OpenAI's list. Nobody here knows when a model was made, so `created` is 0."""
-        names = served_model_ids(self.wanted_state())
+        names = model_ids_with_adapters(self.wanted_state())
         models = [{"id": name, "object": "model", "created": 0, "owned_by": _OWNER} for name in names]
         return json_answer({"object": "list", "data": models})
 

@@ -39,8 +39,9 @@ class CompleteBody(NullIsDefault):
     top_k: TopK = Field(-1, description="the likeliest tokens; -1: off")
     metadata: Metadata | None = Field(None, description="user_id: yours; logged as a hash")
 
-    def to_generation_request(self, request_id: str, seed: int) -> GenerationRequest:
-        """A group of one. `seed`: 64 random bits, since nobody can ask for a seed here."""
+    def to_generation_request(self, request_id: str, seed: int, adapter: str | None = None) -> GenerationRequest:
+        """A group of one. `seed`: 64 random bits, since nobody can ask for a seed here. `adapter`: by its name in the
+        desired state."""
         return GenerationRequest(
             request_id=request_id,
             endpoint=ENDPOINT,
@@ -63,5 +64,6 @@ class CompleteBody(NullIsDefault):
                 ),
                 stop=StopOptions(strings=self.stop_sequences),
                 parses_special=False,
+                adapter=adapter,
             ),
         )

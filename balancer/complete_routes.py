@@ -15,6 +15,7 @@ from balancer.compat_relay import Asked, CompatRelay, error_answer
 from balancer.complete_answers import NEWEST, VERSIONS, CompleteAnswers, Habits, habits_of
 from balancer.complete_dialect import CompleteBody
 from balancer.request_body import BodyLimits, BodyRefused, read_body
+from balancer.served_models import choose_adapter
 from shared.desired_state import BalancerDesiredState
 from shared.failures import Failure
 from shared.identifiers import new_identifier
@@ -64,6 +65,9 @@ class CompleteRoutes:
         failure = refuse_at_the_door(body, body.model, self.wanted_state())
         if failure is not None:
             return failure
-        wanted = body.to_generation_request(answer_id, secrets.randbits(64))
+        chosen = choose_adapter(body.model, None, self.wanted_state())
+        if isinstance(chosen, Failure):
+            return chosen
+        wanted = body.to_generation_request(answer_id, secrets.randbits(64), chosen.name)
         answers = CompleteAnswers(habits, body.model, answer_id)
         return Asked(wanted, answers, habits.error, body.stream, _FIELD_NAMES)

@@ -5,9 +5,9 @@ holds between fields is checked in `completions_dialect`.
 """
 
 import re
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from balancer.completions_constraint import OBJECTS_AS_TEXT
@@ -32,8 +32,20 @@ _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _NEVER_RUN: Final = "is not run by Steersman; leave it out"
 
 
+def _allow_nulls(schema: dict[str, Any]) -> None:
+    """Says in a model's JSON schema what `_drop_nulls` does."""
+    required = schema.get("required", [])
+    for name, one in schema["properties"].items():
+        kinds = one.get("anyOf", [one])
+        if name not in required and {"type": "null"} not in kinds:
+            about = {word: one.pop(word) for word in ("title", "description", "default") if word in one}
+            schema["properties"][name] = {"anyOf": [*one.get("anyOf", [one]), {"type": "null"}], **about}
+
+
 class NullIsDefault(StrictModel):
     """A body in which a known field may be null: that is as if it were not there."""
+
+    model_config = ConfigDict(json_schema_extra=_allow_nulls)
 
     @model_validator(mode="before")
     @classmethod
@@ -76,7 +88,7 @@ def _check_top_k(value: int) -> int:
     return value
 
 
-TopK = Annotated[int, AfterValidator(_check_top_k), Field(ge=-1, le=INT32_MAX)]
+TopK = Annotated[int, Field(ge=-1, le=INT32_MAX, json_schema_extra={"not": {"const": 0}}), AfterValidator(_check_top_k)]
 """-1: off; 0 would choose from nothing."""
 
 
@@ -121,14 +133,32 @@ def _only_null(value: Any) -> Any:
 Text = Annotated[str, Field(max_length=MAX_NAME_CHARACTERS)]
 Penalty = Annotated[float, Field(ge=-2.0, le=2.0)]
 Stop = Annotated[str, Field(min_length=1, max_length=MAX_STOP_CHARACTERS)]
-Stops = Annotated[list[Stop], Field(max_length=MAX_STOPS), BeforeValidator(_one_or_many)]
+Stops = Annotated[
+    list[Stop],
+    Field(max_length=MAX_STOPS),
+    BeforeValidator(_one_or_many, json_schema_input_type=Stop | Annotated[list[Stop], Field(max_length=MAX_STOPS)]),
+]
 Regex = Annotated[str, Field(min_length=1), AfterValidator(_check_regex)]
-Regexes = Annotated[list[Regex], Field(max_length=MAX_STOPS), BeforeValidator(_one_or_many)]
-StopTokens = Annotated[list[TokenId], Field(max_length=MAX_STOP_TOKENS), BeforeValidator(_without_nulls)]
-Biases = Annotated[dict[TokenId, float], Field(max_length=MAX_BIASES), BeforeValidator(_biases)]
-JsonText = Annotated[str, BeforeValidator(_text_or_object)]
-NeverRun = Annotated[None, BeforeValidator(_never)]
-OnlyFalse = Annotated[bool, BeforeValidator(_only_false)]
+Regexes = Annotated[
+    list[Regex],
+    Field(max_length=MAX_STOPS),
+    BeforeValidator(_one_or_many, json_schema_input_type=Regex | Annotated[list[Regex], Field(max_length=MAX_STOPS)]),
+]
+StopTokens = Annotated[
+    list[TokenId],
+    Field(max_length=MAX_STOP_TOKENS),
+    BeforeValidator(
+        _without_nulls, json_schema_input_type=Annotated[list[TokenId | None], Field(max_length=MAX_STOP_TOKENS)]
+    ),
+]
+Biases = Annotated[
+    dict[TokenId, float],
+    Field(max_length=MAX_BIASES, json_schema_extra={"propertyNames": {"pattern": "^[0-9]{1,10}$"}}),
+    BeforeValidator(_biases),
+]
+JsonText = Annotated[str, BeforeValidator(_text_or_object, json_schema_input_type=str | dict[str, Any])]
+NeverRun = Annotated[None, BeforeValidator(_never, json_schema_input_type=None)]
+OnlyFalse = Annotated[bool, BeforeValidator(_only_false, json_schema_input_type=Literal[False])]
 
 
 class StreamOptions(NullIsDefault):
@@ -188,7 +218,7 @@ class CompletionBody(NullIsDefault):
     return_routed_experts: OnlyFalse = Field(False, description="only false")
 
     # OpenAI's further fields
-    response_format: Annotated[str, BeforeValidator(_object)] | None = Field(
+    response_format: Annotated[str, BeforeValidator(_object, json_schema_input_type=dict[str, Any])] | None = Field(
         None, description="text, json_object, json_schema or structural_tag"
     )
     logprobs: int | None = Field(
@@ -199,5 +229,7 @@ class CompletionBody(NullIsDefault):
     stream_options: StreamOptions | None = Field(None, description="include_usage: one last chunk with usage")
     return_token_ids: bool = Field(False, description="choices[].token_ids and prompt_token_ids")
     best_of: int | None = Field(None, description="only n")
-    suffix: Annotated[None, BeforeValidator(_only_null)] = Field(None, description="only null")
+    suffix: Annotated[None, BeforeValidator(_only_null, json_schema_input_type=None)] = Field(
+        None, description="only null"
+    )
     user: Text | None = Field(None, description="yours; logged as a hash")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-from pydantic import PlainValidator
+from pydantic import Field, PlainValidator
 from pydantic_core import PydanticCustomError
 
 from shared.desired_state import INT32_MAX
@@ -89,4 +89,7 @@ def _fault(words: str) -> PydanticCustomError:
     return PydanticCustomError("prompt", words)
 
 
-Prompts = Annotated[tuple[Prompt, ...], PlainValidator(_prompts)]
+_TokenIds = Annotated[list[Annotated[int, Field(ge=0, le=INT32_MAX)]], Field(min_length=1)]
+_Shapes = _TokenIds | Annotated[list[_TokenIds], Field(min_length=1)] | str | Annotated[list[str], Field(min_length=1)]
+
+Prompts = Annotated[tuple[Prompt, ...], PlainValidator(_prompts, json_schema_input_type=_Shapes)]

@@ -19,6 +19,7 @@ from balancer.completions_dialect import CompletionLimits, completion_of
 from balancer.fleet_limits import fleet_limits
 from balancer.management_services import FleetView
 from balancer.request_body import BodyLimits, BodyRefused, read_body
+from balancer.served_models import choose_adapter
 from shared.desired_state import BalancerDesiredState
 from shared.failures import Failure, FailureKind
 from shared.identifiers import new_identifier
@@ -74,6 +75,10 @@ class CompletionsRoutes:
             return failure
         if answer_id in self._running:
             return Failure(FailureKind.INVALID_REQUEST, "rid: is the id of a request that runs now", "rid")
+        chosen = choose_adapter(body.model, body.lora_path, self.wanted_state())
+        if isinstance(chosen, Failure):
+            return chosen
+        body = body.model_copy(update={"lora_path": chosen.name})
         completion = completion_of(body, answer_id, secrets.randbits(64), self.limits, fleet_limits(self.fleet()))
         if isinstance(completion, Failure):
             return completion

@@ -80,7 +80,7 @@ class DesiredStateRoutes:
     async def get_applicable_state(self, _: web.Request) -> web.Response:
         """What agents apply; null until the desired state is known."""
         state = self._services.switchboard.fleet().applicable_state
-        return json_answer(None if state is None else state.model_dump(mode="json"))
+        return json_answer(None if state is None else state.document())
 
     async def _template_fault(self, state: BalancerDesiredState) -> str | None:
         """In a thread, and one template at a time: the longest keep a core busy for seconds."""

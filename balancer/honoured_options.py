@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from shared.failures import Failure, FailureKind
 
-NOT_HONOURED_YET: Final = frozenset({"lora_path"})
+NOT_HONOURED_YET: Final[frozenset[str]] = frozenset()
 
 
 def refuse_what_is_not_honoured(

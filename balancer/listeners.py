@@ -1,8 +1,9 @@
-"""What all HTTP services share: an outer layer (CORS, 404, health, last resort) and the sockets they listen on."""
+"""What all HTTP services share: an outer layer (CORS, keys, 404, health, last resort) and the sockets."""
 
 import asyncio
 import logging
-from collections.abc import Sequence
+import ssl
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from aiohttp import hdrs, web
@@ -14,7 +15,11 @@ from shared.settings_sources import Address
 KEEP_ALIVE_SECONDS: Final = 75.0  # longer than the 60 s of common front proxies, so that they close first
 # After the drain: how long answers that have ended may take to leave, and endless event streams are waited for.
 LAST_FLUSH_SECONDS: Final = 2.0
+HEALTH_PATH: Final = "/health"
 _BACKLOG: Final = 1024
+
+Refuse = Callable[[web.Request], web.Response | None]
+"""The answer for a request that may not come in; None: it may."""
 
 _log = logging.getLogger(__name__)
 
@@ -23,10 +28,13 @@ class CannotListen(Exception):
     """The address cannot be bound; one sentence names it and the reason."""
 
 
-def new_service(cors_allowed_origins: Sequence[str], *, names_allowed_methods: bool = False) -> web.Application:
+def new_service(
+    cors_allowed_origins: Sequence[str], *, names_allowed_methods: bool = False, refuse: Refuse | None = None
+) -> web.Application:
     """An application with the layer that every service has and `GET /health`.
 
     `names_allowed_methods`: a wrong method is 405 with `Allow`; else it is 404, as on Paddler's wire.
+    `refuse` is asked before any handler, but never about a preflight, which cannot carry a key.
     """
     rules = CrossOriginRules(cors_allowed_origins)
 
@@ -35,6 +43,9 @@ def new_service(cors_allowed_origins: Sequence[str], *, names_allowed_methods: b
         preflight = rules.preflight_answer(request)
         if preflight is not None:
             return preflight
+        refused_answer = None if refuse is None else refuse(request)
+        if refused_answer is not None:
+            return refused_answer
         try:
             return await handler(request)
         except web.HTTPNotFound:
@@ -56,7 +67,7 @@ def new_service(cors_allowed_origins: Sequence[str], *, names_allowed_methods: b
     app = web.Application(middlewares=[outer_layer], logger=_log)
     app.on_response_prepare.append(rules.mark)
     app.on_response_prepare.append(_name_ourselves)
-    app.router.add_get("/health", _health)
+    app.router.add_get(HEALTH_PATH, _health)
     return app
 
 
@@ -69,10 +80,11 @@ async def _health(_: web.Request) -> web.Response:
 
 
 class Listener:
-    """One service on one address. `port` 0 takes a free one; `addresses` tells which."""
+    """One service on one address. `port` 0 takes a free one; `addresses` tells which. `tls` None: plain HTTP."""
 
-    def __init__(self, name: str, app: web.Application, address: Address) -> None:
+    def __init__(self, name: str, app: web.Application, address: Address, tls: ssl.SSLContext | None = None) -> None:
         self.name = name
+        self._tls = tls
         self._address = address
         self._runner = web.AppRunner(
             app,
@@ -92,7 +104,8 @@ class Listener:
     async def start(self) -> None:
         """Listen. Raises CannotListen."""
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self._address.host, self._address.port, backlog=_BACKLOG)
+        host, port = self._address
+        site = web.TCPSite(self._runner, host, port, backlog=_BACKLOG, ssl_context=self._tls)
         try:
             await site.start()
         except OSError as error:
@@ -100,7 +113,8 @@ class Listener:
             reason = error.strerror or str(error)
             raise CannotListen(f"{self.name} cannot listen on {self._address}: {reason}") from None
         self._site = site
-        _log.info("%s listens on %s", self.name, ", ".join(str(address) for address in self.addresses))
+        where = ", ".join(str(address) for address in self.addresses)
+        _log.info("%s listens on %s%s", self.name, where, "" if self._tls is None else " with TLS")
 
     async def stop_accepting(self) -> None:
         """No new connections, no further requests on those that are idle; requests in progress go on."""

@@ -6,6 +6,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
 from balancer.constraint_request import ConstraintKind, constraint_text
+from balancer.validation_sentences import UNION_TAG
 from shared.desired_state import StrictModel
 from shared.failures import Failure
 from shared.messages_to_agent import ConstraintText
@@ -20,7 +21,7 @@ def _text_or_object(value: Any) -> Any:
     return value
 
 
-JsonText = Annotated[str, BeforeValidator(_text_or_object)]
+JsonText = Annotated[str, BeforeValidator(_text_or_object, json_schema_input_type=str | dict[str, Any])]
 
 
 class GbnfGrammar(StrictModel):
@@ -80,18 +81,18 @@ class StructuralTagGrammar(StrictModel):
 
 
 def _type_of(value: Any) -> str | None:
-    return str(value.get("type")) if isinstance(value, dict) else None
+    return f"{UNION_TAG}{value.get('type')}" if isinstance(value, dict) else None
 
 
 _TYPES: Final = ConstraintKind.__args__  # type: ignore[attr-defined]
 _WORDS: Final = " or ".join((", ".join(f'"{one}"' for one in _TYPES[:-1]), f'"{_TYPES[-1]}"'))
 
 Grammar = Annotated[
-    Annotated[GbnfGrammar, Tag("gbnf")]
-    | Annotated[JsonSchemaGrammar, Tag("json_schema")]
-    | Annotated[EbnfGrammar, Tag("ebnf")]
-    | Annotated[RegexGrammar, Tag("regex")]
-    | Annotated[StructuralTagGrammar, Tag("structural_tag")],
+    Annotated[GbnfGrammar, Tag(UNION_TAG + "gbnf")]
+    | Annotated[JsonSchemaGrammar, Tag(UNION_TAG + "json_schema")]
+    | Annotated[EbnfGrammar, Tag(UNION_TAG + "ebnf")]
+    | Annotated[RegexGrammar, Tag(UNION_TAG + "regex")]
+    | Annotated[StructuralTagGrammar, Tag(UNION_TAG + "structural_tag")],
     Discriminator(
         _type_of, custom_error_type="grammar_type", custom_error_message=f"must be an object whose type is {_WORDS}"
     ),

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from balancer.cors import parse_origin
 from balancer.redis_address import DEFAULT_KEY_PREFIX
@@ -101,9 +101,31 @@ class BalancerSettings(SettingsModel):
     agent_token_file: Path | None = Field(
         None, description="a file with the token that agents must show; without it every process may be an agent"
     )
+    inference_keys_file: Path | None = Field(
+        None, description="a file of name:key lines; clients of inference and compatibility must show one of the keys"
+    )
+    management_token_file: Path | None = Field(
+        None, description="a file with the token that operators must show to the management service"
+    )
+    tls_cert: Path | None = Field(
+        None, description="a PEM file with the certificate chain of all three services; they then speak TLS only"
+    )
+    tls_key: Path | None = Field(None, description="a PEM file with the private key of --tls-cert")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="debug, info, warning or error; logs go to stderr"
     )
+
+    @property
+    def has_access_files(self) -> bool:
+        """Whether anything can be read again while it runs."""
+        files = (self.agent_token_file, self.inference_keys_file, self.management_token_file, self.tls_cert)
+        return any(file is not None for file in files)
+
+    @model_validator(mode="after")
+    def _check_tls(self) -> "BalancerSettings":
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("--tls-cert and --tls-key must be given together")
+        return self
 
     @field_validator("metrics_prefix")
     @classmethod

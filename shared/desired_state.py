@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from shared.generation import SamplingParameters
@@ -17,6 +18,8 @@ UINT32_MAX = 2**32 - 1
 MAX_PATH_CHARACTERS = 4096
 MAX_TEMPLATE_CHARACTERS = 250_000
 MAX_SERVED_NAMES = 64
+MAX_LORA_ADAPTERS = 32
+MAX_ADAPTER_NAME_CHARACTERS = 128
 
 WHOLE_SENTENCE = "whole_sentence"
 """Type of the validation errors whose message is the complete sentence for the client."""
@@ -117,6 +120,10 @@ ModelSource = Annotated[
     BeforeValidator(_without_null),
 ]
 
+AdapterName = Annotated[str, Field(min_length=1, max_length=MAX_ADAPTER_NAME_CHARACTERS, pattern=r"^[A-Za-z0-9._/-]+$")]
+LoraAdapters = Annotated[dict[AdapterName, LocalToAgentSource], Field(max_length=MAX_LORA_ADAPTERS)]
+"""LoRA adapters by name. Names are of characters that a log line, a model id and an address can hold."""
+
 # Enum values come as JSON strings, which strict mode would refuse for an enum class.
 _Dtype = Annotated[KvCacheDtype, Field(strict=False), BeforeValidator(_without_null)]
 _Pooling = Annotated[PoolingType, Field(strict=False), BeforeValidator(_without_null)]
@@ -134,6 +141,10 @@ def _require_positive_batch_size(value: int) -> int:
     return value
 
 
+# What the two above check in their own words, in a JSON schema's.
+_POSITIVE: JsonDict = {"exclusiveMinimum": 0}
+
+
 class InferenceParameters(StrictModel):
     """The 17 parameters of Paddler, all required in a PUT. Thirteen concern text and are honoured; the four for
     embeddings and images (`embedding_batch_size`, `enable_embeddings`, `image_resize_to_fit`, `pooling_type`) are
@@ -141,9 +152,13 @@ class InferenceParameters(StrictModel):
 
     n_batch: int = Field(ge=1, le=INT32_MAX)
     context_size: int = Field(ge=64, le=INT32_MAX)
-    embedding_batch_size: Annotated[int, Field(le=INT32_MAX), AfterValidator(_require_positive_batch_size)]
+    embedding_batch_size: Annotated[
+        int, Field(le=INT32_MAX, json_schema_extra=_POSITIVE), AfterValidator(_require_positive_batch_size)
+    ]
     enable_embeddings: bool
-    image_resize_to_fit: Annotated[int, Field(le=UINT32_MAX), AfterValidator(_require_positive_image_size)]
+    image_resize_to_fit: Annotated[
+        int, Field(le=UINT32_MAX, json_schema_extra=_POSITIVE), AfterValidator(_require_positive_image_size)
+    ]
     k_cache_dtype: _Dtype
     v_cache_dtype: _Dtype
     min_p: float = Field(ge=0.0, le=1.0)
@@ -205,6 +220,11 @@ class AgentDesiredState(StrictModel):
     inference_parameters: InferenceParameters
     model: ModelSource
     multimodal_projection: ModelSource
+    lora_adapters: LoraAdapters | None = None
+
+    def document(self) -> dict[str, Any]:
+        """As GET shows it: without what Paddler does not know while that is unset."""
+        return self.model_dump(mode="json", exclude=_unset_extras(self))
 
 
 class BalancerDesiredState(StrictModel):
@@ -216,6 +236,7 @@ class BalancerDesiredState(StrictModel):
     multimodal_projection: ModelSource
     use_chat_template_override: bool
     served_model_names: Annotated[list[Path], Field(max_length=MAX_SERVED_NAMES)] | None = None
+    lora_adapters: LoraAdapters | None = None
 
     def document(self) -> dict[str, Any]:
         """As GET shows it and stores keep it: keys in Paddler's order. Keys that Paddler does not know are absent
@@ -229,11 +250,12 @@ class BalancerDesiredState(StrictModel):
             inference_parameters=self.inference_parameters,
             model=self.model,
             multimodal_projection=self.multimodal_projection,
+            lora_adapters=self.lora_adapters,
         )
 
 
-def _unset_extras(state: BalancerDesiredState) -> set[str]:
-    return set() if state.served_model_names is not None else {"served_model_names"}
+def _unset_extras(state: StrictModel) -> set[str]:
+    return {name for name in ("served_model_names", "lora_adapters") if getattr(state, name, None) is None}
 
 
 DEFAULT_DESIRED_STATE = BalancerDesiredState(

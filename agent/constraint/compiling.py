@@ -35,8 +35,13 @@ _LEARNED_BYTES_PER_SECOND = 24 << 20
 """Per second of masks: 50,000 states in 0.75 s took 18 MB."""
 _LEAST_BYTES = 64 << 10
 
+UNDECIDED = (
+    "a string's pattern together with another pattern, a format or lengths is too complex to be checked for "
+    "contradictions; leave one of them out, or simplify it"
+)
 _LIMIT_WORDS = ("limit", "too many", "too large", "too complex", "too big", "fuel")
 _EMPTY_WORDS = ("nsatisfiable",)
+_UNDECIDED_WORDS = ("unable to determine if regex is empty",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,4 +127,6 @@ def _sentence_for(library_text: str) -> str:
     lowered = library_text.lower()
     if any(word in lowered for word in _EMPTY_WORDS):
         return EMPTY_LANGUAGE
+    if any(word in lowered for word in _UNDECIDED_WORDS):
+        return UNDECIDED
     return TOO_COMPLEX if any(word in lowered for word in _LIMIT_WORDS) else NOT_COMPILED

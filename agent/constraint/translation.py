@@ -45,7 +45,7 @@ def to_library_grammar(constraint: ConstraintText, vocabulary: ConstraintVocabul
 def _parse(constraint: ConstraintText, vocabulary: ConstraintVocabulary) -> Grammar:
     match constraint.kind:
         case "gbnf":
-            return parse_gbnf(constraint.text, constraint.root or DEFAULT_ROOT)
+            return parse_gbnf(constraint.text, DEFAULT_ROOT if constraint.root is None else constraint.root)
         case "ebnf":
             return parse_ebnf(constraint.text)
         case "regex":

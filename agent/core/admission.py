@@ -44,7 +44,7 @@ def prefix_to_await(sequence: MemberSequence, matched: int, running: Iterable[Me
     best: AwaitedPrefix | None = None
     least = matched + WORTH_AWAITING_TOKENS
     for other in running:
-        if other is sequence or min(most, len(other.tokens)) < least:
+        if other is sequence or other.adapter != sequence.adapter or min(most, len(other.tokens)) < least:
             continue
         if not other.is_attached and other.rank > sequence.rank:
             continue

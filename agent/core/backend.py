@@ -44,9 +44,13 @@ class PlannedRun:
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """What one decode evaluates, in batch order. Rows of logits come back in the order of the tokens they belong to."""
+    """What one decode evaluates, in batch order. Rows of logits come back in the order of the tokens they belong to.
+
+    `adapter`: the LoRA adapter that all of it is evaluated with, by name; None: the model as it is.
+    """
 
     runs: tuple[PlannedRun, ...]
+    adapter: str | None = None
 
     @property
     def tokens(self) -> int:

@@ -31,6 +31,7 @@ class Submit:
     logprobs: LogprobsWanted | None = None
     text_before: bytes = b""  # the beginning of a character that the answer goes on with: the end of an echoed prompt
     penalises_answer_only: bool = False  # the prompt does not count for the penalties
+    adapter: str | None = None  # by its name; one that the backend has loaded
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,11 +65,11 @@ class PrefixCache:
         """Cells that only idle prefixes hold."""
         return self.used_cells - self.running_cells
 
-    def match(self, tokens: list[int], most: int | None = None) -> PrefixMatch:
-        """The longest reusable prefix, of at most `most` tokens: never all of `tokens`, since the last one must be
-        evaluated for its logits."""
+    def match(self, tokens: list[int], most: int | None = None, adapter: str | None = None) -> PrefixMatch:
+        """The longest prefix that the same adapter can reuse, of at most `most` tokens: never all of `tokens`, since
+        the last one must be evaluated for its logits."""
         limit = len(tokens) - 1 if most is None else min(most, len(tokens) - 1)
-        return self._tree.longest_match(tokens, limit if self.can_share else 0)
+        return self._tree.longest_match(tokens, limit if self.can_share else 0, adapter)
 
     @property
     def running_ids(self) -> frozenset[int]:
@@ -85,9 +85,11 @@ class PrefixCache:
 
     # Running members
 
-    def attach(self, match: PrefixMatch) -> int:
-        """A sequence id for a member that begins to run; it shares the matched cells. `match` must be fresh."""
+    def attach(self, match: PrefixMatch, adapter: str | None = None) -> int:
+        """A sequence id for a member that begins to run; it shares the matched cells. `match` must be fresh, and of
+        this adapter."""
         sequence_id = self._ids.take_running()
+        self._tree.use_adapter(sequence_id, adapter)
         self._running.add(sequence_id)
         if match.sequence_id is not None:
             self._memory.copy_prefix(match.sequence_id, sequence_id, match.tokens)
@@ -127,13 +129,14 @@ class PrefixCache:
     def park(self, sequence_id: int) -> None:
         """The running member ended well: what it evaluated stays as an idle prefix, unless others hold the same."""
         tokens = self._tree.tokens_of(sequence_id) if self.can_share else []
-        twin = self._tree.longest_match(tokens, len(tokens), unless_held_only_by=sequence_id)
+        adapter = self._tree.adapter_of(sequence_id)
+        twin = self._tree.longest_match(tokens, len(tokens), adapter, unless_held_only_by=sequence_id)
         if twin.tokens == len(tokens):
             if twin.sequence_id is not None:
                 self._touch(twin.sequence_id)
             self.release(sequence_id)
             return
-        self._drop_prefixes_of(tokens)
+        self._drop_prefixes_of(tokens, adapter)
         parked = self._take_parking()
         self._memory.copy_prefix(sequence_id, parked, len(tokens))
         self._tree.share(sequence_id, parked, len(tokens))
@@ -182,9 +185,9 @@ class PrefixCache:
         for idle in [idle for idle in end.holders if idle in self._idle and self._tree.end_of(idle) is end]:
             self._drop_idle(idle)
 
-    def _drop_prefixes_of(self, tokens: list[int]) -> None:
+    def _drop_prefixes_of(self, tokens: list[int], adapter: str | None) -> None:
         """Idle prefixes of the same tokens, be it in cells of their own, are of no more use."""
-        matching = self._tree.matching_runs(tokens, len(tokens))
+        matching = self._tree.matching_runs(tokens, len(tokens), adapter)
         whole = {id(run) for run, matched in matching if matched == len(run.tokens)}
         for idle in [idle for idle in self._idle if id(self._tree.end_of(idle)) in whole]:
             self._drop_idle(idle)
@@ -208,6 +211,10 @@ class PrefixCache:
     def tokens_of(self, sequence_id: int) -> list[int]:
         """Tokens in the cells of a sequence."""
         return self._tree.tokens_of(sequence_id)
+
+    def adapter_of(self, sequence_id: int) -> str | None:
+        """The adapter that the sequence's cells are evaluated with."""
+        return self._tree.adapter_of(sequence_id)
 
     def check_invariants(self) -> None:
         """Raises AssertionError when tree, ids and memory disagree."""

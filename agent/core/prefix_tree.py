@@ -4,6 +4,8 @@ It mirrors *physical* cells: two sequences that each evaluated the same tokens h
 run belong to several sequences, exactly as llama.cpp's sequence copy does in a unified cache. So the cells in use
 are the sum of the runs, a number that llama.cpp itself cannot be asked for.
 
+What an adapter made of a token is of use with that adapter only, so each adapter has a root of its own.
+
 Nothing here touches a backend; `prefix_cache` keeps the two in step.
 """
 
@@ -39,7 +41,8 @@ class PrefixTree:
     """Paths of sequences over shared runs of cells."""
 
     def __init__(self) -> None:
-        self._root = TokenRun(None, 0, [], set())
+        self._roots: dict[str | None, TokenRun] = {}
+        self._adapters: dict[int, str | None] = {}  # of each sequence; None: the model as it is
         self._ends: dict[int, TokenRun] = {}  # the last run of each sequence that holds cells
         self.cells = 0
 
@@ -56,6 +59,10 @@ class PrefixTree:
         """The run in which the sequence's path ends (the root for one that holds nothing)."""
         return self._end(sequence_id)
 
+    def adapter_of(self, sequence_id: int) -> str | None:
+        """The adapter that the sequence's cells are evaluated with."""
+        return self._adapters.get(sequence_id)
+
     def tokens_of(self, sequence_id: int) -> list[int]:
         """The tokens in the sequence's cells, in order."""
         return [token for run in reversed(list(self.path(sequence_id))) for token in run.tokens]
@@ -69,25 +76,29 @@ class PrefixTree:
 
     def runs(self) -> Iterator[TokenRun]:
         """Every run, in no particular order."""
-        stack = [self._root]
+        stack = list(self._roots.values())
         while stack:
             for twins in stack.pop().children.values():
                 yield from twins
                 stack.extend(twins)
 
-    def longest_match(self, tokens: list[int], most: int, *, unless_held_only_by: int | None = None) -> PrefixMatch:
-        """The longest evaluated prefix of `tokens[:most]`, leaving out what only one given sequence holds."""
-        best = PrefixMatch(0, None, self._root)
-        for run, matched in self.matching_runs(tokens, most):
+    def longest_match(
+        self, tokens: list[int], most: int, adapter: str | None = None, *, unless_held_only_by: int | None = None
+    ) -> PrefixMatch:
+        """The longest prefix of `tokens[:most]` that was evaluated with the adapter, leaving out what only one given
+        sequence holds."""
+        best = PrefixMatch(0, None, self._root(adapter))
+        for run, matched in self.matching_runs(tokens, most, adapter):
             if run.holders == {unless_held_only_by} or run.start + matched <= best.tokens:
                 continue
             holder = min(run.holders - {unless_held_only_by}) if len(run.holders) > 1 else min(run.holders)
             best = PrefixMatch(run.start + matched, holder, run)
         return best
 
-    def matching_runs(self, tokens: list[int], most: int) -> Iterator[tuple[TokenRun, int]]:
-        """Runs whose path agrees with `tokens[:most]`, with how many of the run's own tokens do (at least 1)."""
-        stack = [self._root]
+    def matching_runs(self, tokens: list[int], most: int, adapter: str | None = None) -> Iterator[tuple[TokenRun, int]]:
+        """The adapter's runs whose path agrees with `tokens[:most]`, with how many of the run's own tokens do (at least
+        1)."""
+        stack = [self._root(adapter)]
         while stack:
             parent = stack.pop()
             if parent.stop >= most:
@@ -99,6 +110,12 @@ class PrefixTree:
                     stack.append(run)
 
     # Changes
+
+    def use_adapter(self, sequence_id: int, adapter: str | None) -> None:
+        """What the sequence, which holds nothing, evaluates from now on is evaluated with the adapter."""
+        if self.length(sequence_id):
+            raise ValueError(f"sequence {sequence_id} holds tokens of another adapter")
+        self._adapters[sequence_id] = adapter
 
     def extend(self, sequence_id: int, tokens: Sequence[int]) -> None:
         """The sequence evaluated `tokens` after what it held: as many new cells."""
@@ -119,6 +136,7 @@ class PrefixTree:
             raise ValueError(f"cannot share {length} tokens of sequence {source} with sequence {target}")
         run = self._boundary(source, length)
         self._ends[target] = run
+        self._adapters[target] = self.adapter_of(source)
         while run.parent is not None:
             run.holders.add(target)
             run = run.parent
@@ -127,7 +145,8 @@ class PrefixTree:
         """The sequence keeps its first `length` tokens. Returns how many cells nobody holds any more."""
         if length >= self.length(sequence_id):
             return 0
-        keep = self._boundary(sequence_id, length) if length else self._root
+        root = self._root(self.adapter_of(sequence_id))
+        keep = self._boundary(sequence_id, length) if length else root
         run = self._ends.pop(sequence_id)
         freed = 0
         while run is not keep and run.parent is not None:
@@ -136,7 +155,7 @@ class PrefixTree:
                 freed += len(run.tokens)
                 self._unlink(run)
             run = run.parent
-        if keep is not self._root:
+        if keep is not root:
             self._ends[sequence_id] = keep
         self.cells -= freed
         return freed
@@ -144,7 +163,12 @@ class PrefixTree:
     # Private
 
     def _end(self, sequence_id: int) -> TokenRun:
-        return self._ends.get(sequence_id, self._root)
+        return self._ends.get(sequence_id) or self._root(self.adapter_of(sequence_id))
+
+    def _root(self, adapter: str | None) -> TokenRun:
+        if adapter not in self._roots:
+            self._roots[adapter] = TokenRun(None, 0, [], set())
+        return self._roots[adapter]
 
     def _boundary(self, sequence_id: int, length: int) -> TokenRun:
         """The run of the sequence's path that ends at `length`; splits the run that spans it."""

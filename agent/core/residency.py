@@ -73,7 +73,7 @@ class Residency:
         return True
 
     def _find_prefix(self, sequence: MemberSequence, running: list[MemberSequence]) -> "_FoundPrefix":
-        match = self._cache.match(sequence.tokens, sequence.reusable_tokens)
+        match = self._cache.match(sequence.tokens, sequence.reusable_tokens, sequence.adapter)
         if not self._cache.can_share:
             return _FoundPrefix(match, None)
         return _FoundPrefix(match, prefix_to_await(sequence, match.tokens, running))
@@ -83,7 +83,7 @@ class Residency:
         sequence.awaits = found.awaits
         if found.awaits:
             return
-        sequence.sequence_id = self._cache.attach(found.match)
+        sequence.sequence_id = self._cache.attach(found.match, sequence.adapter)
         sequence.evaluated = found.match.tokens
         if sequence.cached_prompt_tokens is None:  # being evaluated again is not a saving
             sequence.cached_prompt_tokens = min(found.match.tokens, sequence.prompt_tokens)
@@ -160,6 +160,10 @@ class Residency:
         for sequence in self._sequences.values():
             held = [] if sequence.sequence_id is None else self._cache.tokens_of(sequence.sequence_id)
             assert sequence.tokens[: sequence.evaluated] == held, f"{sequence.key} holds other cells"
+            if sequence.sequence_id is not None:
+                assert self._cache.adapter_of(sequence.sequence_id) == sequence.adapter, (
+                    f"{sequence.key}: wrong adapter"
+                )
             assert sequence.pending_tokens >= 1, f"{sequence.key} waits for nothing"
             assert sequence.phase is Phase.RUNNING or not (sequence.is_attached or sequence.awaits), sequence.key
             if sequence.phase is Phase.RUNNING:

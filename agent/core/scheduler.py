@@ -7,6 +7,7 @@ Pure: no clock, thread or library. The driver (`engine.step`) calls `handle`, `p
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from agent.core.adapter_turns import AdapterTurns
 from agent.core.admission import PROMPT_FILLS_CONTEXT, refusal
 from agent.core.backend import Backend, BatchPlan, DecodeOutcome, LogitsRow, PlannedRun, Vocabulary
 from agent.core.batch_plan import StepBudget, choose_rows, planned_run
@@ -46,7 +47,8 @@ class Scheduler:
         self._residency = Residency(self._cache, self._table.members, slots, settings.prompt_chunk_tokens)
         self._stopping = Stopping(vocabulary, self._limits.vocabulary_size, self._limits.request_limit_tokens)
         self._prompt_chunk_tokens = settings.prompt_chunk_tokens
-        self._prompt_is_starved = False
+        self._turns = AdapterTurns()
+        self._starved: set[str | None] = set()  # adapters with a prompt that their last step had no row for
         self._most_rows = self._limits.batch_tokens
         self._trouble: DecodeOutcome | None = None  # how the last decode failed, until one succeeds
         self._steps = self._evaluated_prompt_tokens = self._generated_tokens = 0
@@ -96,21 +98,25 @@ class Scheduler:
 
     def plan_next_batch(self) -> BatchPlan | None:
         """What to decode next; None when no member is open. Starts, sets aside and ends members on the way."""
-        for _ in range(2 * len(self._table.members) + 2):
+        for _ in range(4 * len(self._table.members) + 2):  # at worst every adapter's turn between two changes
             if not self._table.members:
                 return None
             self._residency.start_members(may_grow=self._trouble is not DecodeOutcome.NO_KV_SLOT)
-            if runs := self._fill_step():
+            adapter = self._turns.choose([one.adapter for one in self._residency.attached()])
+            if runs := self._fill_step(adapter):
                 self._steps += 1
-                return BatchPlan(tuple(runs))
+                return BatchPlan(tuple(runs), adapter)
+            self._turns.done(adapter)
         raise RuntimeError(f"members are open and nothing can be planned: {self!r}")
 
-    def _fill_step(self) -> list[PlannedRun]:
-        """Choose rows by the step's budget, then find cells for them, eldest member first."""
+    def _fill_step(self, adapter: str | None) -> list[PlannedRun]:
+        """Choose rows of the adapter's members by the step's budget, then find cells for them, eldest member first."""
         chunk = self._prompt_chunk_tokens
-        budget = StepBudget(self._most_rows, chunk, forced_rows=chunk // 2, prompts_first=self._prompt_is_starved)
-        chosen = choose_rows(self._residency.attached(), budget)
-        self._prompt_is_starved = chosen.has_starved_prompt
+        budget = StepBudget(self._most_rows, chunk, forced_rows=chunk // 2, prompts_first=adapter in self._starved)
+        chosen = choose_rows([one for one in self._residency.attached() if one.adapter == adapter], budget)
+        self._starved.discard(adapter)
+        if chosen.has_starved_prompt:
+            self._starved.add(adapter)
         runs: list[PlannedRun] = []
         reserved = 0
         for sequence, rows in sorted(chosen.rows, key=lambda pair: pair[0].rank):
@@ -141,6 +147,7 @@ class Scheduler:
         match outcome:
             case DecodeOutcome.DECODED:
                 self._trouble = None
+                self._turns.done(plan.adapter)
                 self._commit_decoded(planned, logits)
             case DecodeOutcome.NO_KV_SLOT:
                 self._trouble = outcome

@@ -42,6 +42,7 @@ class MemberSequence:
     arrival: int
     priority: int
     sampler: Sampler
+    adapter: str | None = None
     constraint: ConstraintMatcher | None = None
     stops: StopRules | None = None
     search: StopSearch | None = None
@@ -73,6 +74,7 @@ class MemberSequence:
             arrival=request.arrival,
             priority=request.priority,
             sampler=sampler,
+            adapter=request.adapter,
             constraint=request.constraint,
             stops=request.stops,
             search=request.stops.search() if request.stops else None,

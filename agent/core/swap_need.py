@@ -30,6 +30,8 @@ def what_is_needed(serving: AgentDesiredState | None, target: AgentDesiredState)
 
 def same_load(one: AgentDesiredState, other: AgentDesiredState) -> bool:
     """Whether both states have the same weights and the same context."""
+    if (one.lora_adapters or {}) != (other.lora_adapters or {}):
+        return False  # llama.cpp takes adapters before the context is made only
     return one.model == other.model and _load_parameters(one) == _load_parameters(other)
 
 

@@ -2,7 +2,7 @@
 
 import ctypes
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import llama_cpp
 import numpy as np
@@ -18,6 +18,7 @@ from agent.core.backend import (
     PlannedRun,
     Sampler,
 )
+from agent.llama.adapters import SCALE
 from agent.llama.batch import LlamaBatch
 from agent.llama.context import LlamaContext
 from agent.sampling.logprobs import RowLogprobs
@@ -35,11 +36,16 @@ _NO_ROWS: Logits = np.empty((0, 0), dtype=np.float32)
 class LlamaBackend:
     """One context with its batch. Owned by one thread, save for `request_abort` and `clear_abort`."""
 
-    def __init__(self, context: LlamaContext, new_sampler: NewSampler) -> None:
+    def __init__(
+        self, context: LlamaContext, new_sampler: NewSampler, adapters: Mapping[str, object] | None = None
+    ) -> None:
+        """`adapters`: loaded for the context's model before the context was made, by name."""
         model = context.model
         self._context = context
         self._new_sampler = new_sampler
         self._batch = LlamaBatch(context.batch_tokens)
+        self._adapters = dict(adapters or {})
+        self._adapter: str | None = None  # the one that the context evaluates with
         self._rows = _NO_ROWS
         self._vocabulary_size = model.vocabulary_size
         self._limits = BackendLimits(
@@ -69,6 +75,7 @@ class LlamaBackend:
         """
         self._rows = _NO_ROWS  # after a failed decode llama.cpp still shows the logits of the one before
         self._check(plan)
+        self._use_adapter(plan.adapter)
         outputs = self._batch.fill(plan)
         code = llama_cpp.llama_decode(self._context.pointer, self._batch.structure)
         if code == 0:
@@ -159,7 +166,20 @@ class LlamaBackend:
         _ = self._context.pointer
         return self._context.memory
 
+    def _use_adapter(self, name: str | None) -> None:
+        """Only when it changes: llama.cpp then measures its graphs anew."""
+        if name == self._adapter:
+            return
+        loaded = [] if name is None else [self._adapters[name]]
+        pointers = (llama_cpp.llama_adapter_lora_p_ctypes * len(loaded))(*loaded)
+        scales = (ctypes.c_float * len(loaded))(*[SCALE] * len(loaded))
+        if llama_cpp.llama_set_adapters_lora(self._context.pointer, pointers, len(loaded), scales) != 0:
+            raise RuntimeError("llama.cpp refused an adapter that it had loaded")
+        self._adapter = name
+
     def _check(self, plan: BatchPlan) -> None:
+        if plan.adapter is not None and plan.adapter not in self._adapters:
+            raise ValueError(f"the adapter {plan.adapter!r} is not loaded")
         rows = plan.tokens
         if not 0 < rows <= self._limits.batch_tokens:
             raise ValueError(f"a batch of {rows} tokens; 1 to {self._limits.batch_tokens} are possible")

@@ -17,6 +17,7 @@ import signal
 import sys
 
 from agent.core.backend import BatchPlan, DecodeOutcome, PlannedRun, Sampler
+from agent.llama.adapters import load_adapters, title
 from agent.llama.backend import LlamaBackend
 from agent.llama.context import LlamaContext
 from agent.llama.context_parameters import ContextParameters
@@ -60,6 +61,7 @@ def _try(order: TrialOrder) -> None:
     try:
         require_tokenizer(model.pointer, order.path)
         tokens = _read_a_text(LlamaVocabulary(model.pointer, order.path))
+        adapters = load_adapters(model, order.adapters)
         context = LlamaContext(
             model,
             ContextParameters(
@@ -72,7 +74,9 @@ def _try(order: TrialOrder) -> None:
         )
         try:
             if order.computes:
-                _evaluate(LlamaBackend(context, _no_sampler), tokens, order.path)
+                backend = LlamaBackend(context, _no_sampler, adapters)
+                for adapter in (None, *adapters):
+                    _evaluate(backend, tokens, order.path, adapter)
         finally:
             context.close()
     finally:
@@ -86,13 +90,15 @@ def _read_a_text(vocabulary: LlamaVocabulary) -> list[int]:
     return tokens
 
 
-def _evaluate(backend: LlamaBackend, tokens: list[int], path: str) -> None:
+def _evaluate(backend: LlamaBackend, tokens: list[int], path: str, adapter: str | None) -> None:
     """A prompt of several rows, then one row more, as an answer would have it."""
+    backend.clear()
     limits = backend.limits
     prompt = tuple((tokens * ROWS or [0])[: min(ROWS, limits.batch_tokens, limits.request_limit_tokens)])
     for run in (PlannedRun(0, prompt, 0, wants_logits=True), PlannedRun(0, prompt[:1], len(prompt), wants_logits=True)):
-        if backend.decode(BatchPlan((run,))) is DecodeOutcome.FATAL:
-            raise ModelCannotBeLoaded(f"{path}: llama.cpp cannot evaluate this model")
+        if backend.decode(BatchPlan((run,), adapter)) is DecodeOutcome.FATAL:
+            beside = "" if adapter is None else f" with the {title(adapter)}"
+            raise ModelCannotBeLoaded(f"{path}: llama.cpp cannot evaluate this model{beside}")
 
 
 def _no_sampler(parameters: SamplingParameters, seed: int) -> Sampler:

@@ -45,6 +45,7 @@ class TrialOrder:
     n_batch: int = 2048
     k_cache_dtype: str = "F16"
     v_cache_dtype: str = "F16"
+    adapters: dict[str, str] = dataclasses.field(default_factory=dict)  # LoRA adapters to load with it: paths by name
     parent: int = dataclasses.field(default_factory=os.getpid)
 
     def to_text(self) -> str:
@@ -64,7 +65,8 @@ def run_trial(order: TrialOrder, keep_going: Callable[[], bool], weight_bytes: i
     """
     data_bytes = DATA_BYTES + (2 * weight_bytes if order.computes else 0)
     status, output = run_bounded(trial_command(order), keep_going, data_bytes, TRIAL_SECONDS)
-    raise_verdict(order.path, status, output)
+    beside = f" with the LoRA adapters {', '.join(order.adapters)}" if order.adapters else ""
+    raise_verdict(f"{order.path}{beside}", status, output)
 
 
 def trial_command(order: TrialOrder) -> list[str]:

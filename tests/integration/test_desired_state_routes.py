@@ -87,8 +87,11 @@ async def test_what_is_put_is_what_is_got_and_what_agents_apply(service: Managem
 
 
 async def test_a_put_replaces_in_full(service: ManagementService) -> None:
-    await service.put_state(document(served_model_names=["small"]))
-    assert (await service.get_json(STATE_PATH))["served_model_names"] == ["small"]
+    adapters = {"poet": {"LocalToAgent": "/a/poet.gguf"}}
+    await service.put_state(document(served_model_names=["small"], lora_adapters=adapters))
+    shown = await service.get_json(STATE_PATH)
+    assert (shown["served_model_names"], shown["lora_adapters"]) == (["small"], adapters)
+    assert (await service.get_json(APPLICABLE_PATH))["lora_adapters"] == adapters
     await service.put_state(document())
     assert await service.get_json(STATE_PATH) == document()
 

@@ -77,6 +77,7 @@ async def test_what_was_stored_is_what_is_read(store: DesiredStateStore) -> None
             "chat_template_override": ChatTemplate(content="{{ messages[0].content }}\n"),
             "use_chat_template_override": True,
             "served_model_names": ["small", "small:latest"],
+            "lora_adapters": {"poet": LocalToAgentSource(LocalToAgent="/a/poet.gguf")},
         }
     )
     assert await store.replace(state, None) == StoredState(1, state)

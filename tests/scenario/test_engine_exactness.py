@@ -102,8 +102,8 @@ def test_after_aborts_a_run_gives_the_same(
 def _one_token_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     real = PrefixCache.match
 
-    def match(self: PrefixCache, tokens: list[int], most: int | None = None) -> PrefixMatch:
-        found = real(self, tokens, most)
+    def match(self: PrefixCache, tokens: list[int], most: int | None = None, adapter: str | None = None) -> PrefixMatch:
+        found = real(self, tokens, most, adapter)
         return PrefixMatch(min(found.tokens + 1, len(tokens) - 1, found.run.stop), found.sequence_id, found.run)
 
     monkeypatch.setattr(PrefixCache, "match", match)

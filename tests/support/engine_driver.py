@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.core.backend import DecodeOutcome, LogprobsWanted
+from agent.core.backend import BatchPlan, DecodeOutcome, LogprobsWanted
 from agent.core.commands import Cancel, MemberKey, Submit
 from agent.core.events import EngineEvent, MemberEnded, PromptLogprobs, PromptProgress, TokensCommitted
 from agent.core.scheduler import Scheduler, SchedulerSettings
@@ -57,6 +57,7 @@ class EngineDriver:
         priority: int = 0,
         script: ConstraintScript | None = None,
         rules: RulesOfRequest | None = None,
+        adapter: str | None = None,
     ) -> None:
         self.arrivals += 1
         matcher = script.matcher() if script else None
@@ -65,6 +66,7 @@ class EngineDriver:
             *(key, tuple(prompt), max_tokens, SAMPLING, 1, self.arrivals, priority, matcher),
             stops=rules.stops,
             logprobs=rules.logprobs,
+            adapter=adapter,
         )
         self.rules[key] = rules
         self.submitted[key] = command
@@ -79,11 +81,17 @@ class EngineDriver:
         self.scheduler.check_invariants()
         outcome = None
         if plan is not None:
+            adapters = {one.adapter for one in self.submitted.values() if one.key in self._keys_of(plan)}
+            assert adapters <= {plan.adapter}, "a batch mixes adapters"
             outcome = self.backend.decode(plan)
             self.scheduler.commit(plan, outcome, self.backend.logits)
         self.events += self.scheduler.take_events()
         self.check_invariants()
         return outcome
+
+    def _keys_of(self, plan: BatchPlan) -> set[MemberKey]:
+        ids = {run.sequence_id for run in plan.runs}
+        return {one.key for one in self.scheduler._residency.attached() if one.sequence_id in ids}
 
     def run(self, most_steps: int = 3000) -> int:
         """Step until no member is open; returns how many steps it took."""
@@ -129,8 +137,10 @@ class EngineDriver:
         """What this request answers when it runs alone."""
         request, limit = self.submitted[key], self.backend.limits.request_limit_tokens
         if isinstance(request.constraint, ScriptedMatcher):
-            return expected_constrained(request.prompt, request.constraint.script, request.max_tokens, limit)[0]
-        return expected_answer(request.prompt, request.max_tokens, limit)
+            return expected_constrained(
+                request.prompt, request.constraint.script, request.max_tokens, limit, request.adapter
+            )[0]
+        return expected_answer(request.prompt, request.max_tokens, limit, request.adapter)
 
     def assert_exact(self, key: MemberKey) -> None:
         """Whatever came out of it is what a solo run gives (a beginning of it, unless it finished), and was counted."""
@@ -154,7 +164,8 @@ class EngineDriver:
             return  # refused, or it failed before its first token
         script = request.constraint.script if isinstance(request.constraint, ScriptedMatcher) else None
         limits = (request.max_tokens, self.backend.limits.request_limit_tokens)
-        expected = expected_with_rules(request.prompt, limits, script, rules.stops or StopRules(), rules.strings)
+        stops = rules.stops or StopRules()
+        expected = expected_with_rules(request.prompt, limits, script, stops, rules.strings, request.adapter)
         text = self.text(key)
         kind = end.failure and end.failure.kind
         if end.finish_reason in (FinishReason.STOP, FinishReason.LENGTH):
@@ -190,5 +201,7 @@ class EngineDriver:
         kind = end.failure and end.failure.kind
         if kind in (None, FailureKind.GRAMMAR_REJECTED_OUTPUT):
             limit = self.backend.limits.request_limit_tokens
-            expected = expected_constrained(request.prompt, request.constraint.script, request.max_tokens, limit)[1]
+            expected = expected_constrained(
+                request.prompt, request.constraint.script, request.max_tokens, limit, request.adapter
+            )[1]
             assert expected == (kind or end.finish_reason), key

@@ -62,6 +62,7 @@ def expected_with_rules(
     script: ConstraintScript | None,
     rules: StopRules,
     strings: Sequence[str],
+    adapter: str | None = None,
 ) -> ExpectedAnswer:
     """`limits`: max_tokens and the request limit. `strings`: the stop strings of the rules."""
     answer = ExpectedAnswer()
@@ -71,7 +72,7 @@ def expected_with_rules(
         if answer.ending is None:
             tokens = [*prompt, *answer.tokens]
             for position in range(len(cells), len(tokens)):
-                cells.append((position, digest(tokens[position], position, cells)))
+                cells.append((position, digest(tokens[position], position, cells, adapter)))
             answer.rows = [one for _, one in cells]
             token = draw(cells[-1][1], _allowed(answer.tokens, script, rules))
             _take(answer, token, script, rules, strings)

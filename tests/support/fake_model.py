@@ -62,6 +62,7 @@ class FakeModel:
     last_advance: float = 0.0
     is_closed: bool = False
     request_limit_tokens: int = 100
+    adapters: frozenset[str] = frozenset()
 
     @property
     def limits(self) -> BackendLimits:

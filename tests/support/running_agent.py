@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.app import Agent, MakeRuntime
+from agent.dialler import BalancerAccess
 from agent.settings import AgentSettings
 from tests.support.scripted_balancer import ScriptedBalancer
 
@@ -40,7 +41,8 @@ async def running_agent(
         **settings,
     }
     stop = asyncio.Event()
-    agent = Agent(AgentSettings.model_validate(given), token, make_runtime)
+    parsed = AgentSettings.model_validate(given)
+    agent = Agent(parsed, BalancerAccess(token, await asyncio.to_thread(parsed.read_tls)), make_runtime)
     running = RunningAgent(stop, asyncio.create_task(agent.run(stop)))
     try:
         yield running

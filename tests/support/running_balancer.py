@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from balancer.app import Balancer, Secrets
+from balancer.app import Balancer
+from balancer.process_secrets import Secrets
 from balancer.settings import BalancerSettings
 from shared.settings_sources import Address, parse_address
 

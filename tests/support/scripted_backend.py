@@ -39,9 +39,10 @@ class ScriptedFailure:
     finished_rows: int = 0
 
 
-def digest(token: int, position: int, before: Iterable[tuple[int, int]]) -> int:
+def digest(token: int, position: int, before: Iterable[tuple[int, int]], adapter: str | None = None) -> int:
     """What a cell becomes: `before` are (position, digest) of the cells it can see, in order of position."""
-    return hash((token, position, tuple(before)))
+    weights = () if adapter is None else tuple(adapter.encode())
+    return hash((token, position, tuple(before), *weights))
 
 
 def token_of(last_digest: int) -> int:
@@ -62,13 +63,15 @@ class ScriptedRow(int):
     allowed: frozenset[int] | None = None
 
 
-def expected_answer(prompt: Sequence[int], max_tokens: int, request_limit_tokens: int) -> tuple[int, ...]:
+def expected_answer(
+    prompt: Sequence[int], max_tokens: int, request_limit_tokens: int, adapter: str | None = None
+) -> tuple[int, ...]:
     """The answer that the tokens alone determine (the end token, where it comes, left out)."""
     cells: list[tuple[int, int]] = []
     tokens = list(prompt)
     while True:
         for position in range(len(cells), len(tokens)):
-            cells.append((position, digest(tokens[position], position, cells)))
+            cells.append((position, digest(tokens[position], position, cells, adapter)))
         token = token_of(cells[-1][1])
         if token == END_TOKEN:
             break
@@ -212,7 +215,7 @@ class ScriptedBackend:
         left = failure.finished_rows if failure else plan.tokens
         for run in plan.runs:
             added = [
-                self._add_cell(run.sequence_id, run.first_position + offset, token)
+                self._add_cell(run.sequence_id, run.first_position + offset, token, plan.adapter)
                 for offset, token in enumerate(run.tokens[:left])
             ]
             left = max(0, left - len(run.tokens))
@@ -223,13 +226,13 @@ class ScriptedBackend:
         self._rows = rows
         return DecodeOutcome.DECODED
 
-    def _add_cell(self, sequence_id: int, position: int, token: int) -> int:
+    def _add_cell(self, sequence_id: int, position: int, token: int, adapter: str | None = None) -> int:
         seen = sorted(
             (cell.position, cell.digest)
             for cell in self.cells
             if sequence_id in cell.holders and cell.position <= position
         )
-        self.cells.append(Cell(position, digest(token, position, seen), {sequence_id}))
+        self.cells.append(Cell(position, digest(token, position, seen, adapter), {sequence_id}))
         return self.cells[-1].digest
 
     # Memory

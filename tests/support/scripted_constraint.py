@@ -95,7 +95,11 @@ class ScriptedMatcher:
 
 
 def expected_constrained(
-    prompt: Sequence[int], script: ConstraintScript, max_tokens: int, request_limit_tokens: int
+    prompt: Sequence[int],
+    script: ConstraintScript,
+    max_tokens: int,
+    request_limit_tokens: int,
+    adapter: str | None = None,
 ) -> tuple[tuple[int, ...], FinishReason | FailureKind]:
     """The answer that prompt and script determine, and how it ends."""
     cells: list[tuple[int, int]] = []
@@ -109,7 +113,7 @@ def expected_constrained(
             return tuple(answer), FailureKind.GRAMMAR_REJECTED_OUTPUT
         tokens = [*prompt, *answer]
         for position in range(len(cells), len(tokens)):
-            cells.append((position, digest(tokens[position], position, cells)))
+            cells.append((position, digest(tokens[position], position, cells, adapter)))
         token = draw(cells[-1][1], script.allowed(answer))
         assert token is not None, "the script allows nothing"
         if token == END_TOKEN:

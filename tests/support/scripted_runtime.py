@@ -58,6 +58,7 @@ class ScriptedModel:
         self.model_path = path
         self.metadata = {"general.name": path, "general.architecture": "scripted"}
         self.reader = ScriptedReader()
+        self.adapters: frozenset[str] = frozenset()
         self.constraints = ScriptedConstraints()
         self.backend = backend
         self.is_closed = False

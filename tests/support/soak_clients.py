@@ -21,7 +21,7 @@ MAX_REQUEST_BYTES: Final = 128 * 1024
 
 LEFT: Final = "left"
 DONE: Final = "Done"
-NO_GRAMMAR: Final = "GrammarInitializationFailed"
+BAD_SCHEMA: Final = "GrammarSyntaxError"
 REFUSED: Final = "Error 400"
 AGENT_LOST: Final = "Error 502"
 ROOM_FULL: Final = "Error 503, room full"
@@ -56,6 +56,20 @@ _BAD_BODIES: Final = (
 )
 
 
+_KINDS: Final = {
+    "short": 30,
+    "long": 15,
+    "shared": 20,
+    "schema": 8,
+    "none wanted": 3,
+    "empty": 3,
+    "too long": 3,
+    "bad schema": 3,
+    "bad body": 8,
+    "too large": 2,
+}
+
+
 class WrongAnswer(Exception):
     """A client was not answered as it must be; the message says what came."""
 
@@ -71,21 +85,22 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one client does. `ends`: the outcomes that it may have."""
+    """What one client does.
+
+    `ends`: the outcomes that it may have. `answers`: where there are some, the only texts that may end with `stop`.
+    """
 
     kind: str
     body: bytes
     ends: frozenset[str]
     max_tokens: int = 0
     leave: Leave | None = None
+    answers: frozenset[str] = frozenset()
 
 
 def random_plan(random: Random) -> Plan:
     """Mostly good requests; a third leaves early."""
-    (kind,) = random.choices(
-        ("short", "long", "shared", "none wanted", "empty", "too long", "grammar", "bad body", "too large"),
-        (30, 15, 25, 3, 3, 3, 3, 8, 2),
-    )
+    (kind,) = random.choices(list(_KINDS), list(_KINDS.values()))
     leave = _random_leave(random) if random.random() < 0.33 else None
     if kind == "bad body":
         return Plan(kind, random.choice(_BAD_BODIES), frozenset({BAD_BODY}), leave=leave)
@@ -93,11 +108,15 @@ def random_plan(random: Random) -> Plan:
         return Plan(kind, _body("x" * (MAX_REQUEST_BYTES + 1), 1), frozenset({TOO_LARGE}))
     if kind == "none wanted":
         return Plan(kind, _body("x", 0), frozenset({DONE}), leave=leave)
-    if kind == "grammar":
-        with_grammar = json.dumps(
-            {"raw_prompt": "x", "max_tokens": 1, "grammar": {"type": "json_schema", "schema": "{}"}}
-        )
-        return Plan(kind, with_grammar.encode(), frozenset({NO_GRAMMAR}), leave=leave)
+    if kind == "bad schema":
+        asked = _body("x", 1, {"type": "no such type"})
+        return Plan(kind, asked, frozenset({BAD_SCHEMA}) | _FLEETS_FAULT, leave=leave)
+    if kind == "schema":
+        # Often a schema that was not compiled yet, so that compiling goes on all the time.
+        words = random.sample(_WORDS, 5)
+        asked = _body(_prompt("short", random), MAX_TOKENS, {"enum": words})
+        answers = frozenset(json.dumps(word, ensure_ascii=False) for word in words)
+        return Plan(kind, asked, frozenset({DONE}) | _FLEETS_FAULT, MAX_TOKENS, leave, answers)
     max_tokens = random.randint(1, MAX_TOKENS)
     # A model that begins every prompt with a token of its own can go on from an empty one.
     good = {"empty": {REFUSED, DONE}, "too long": {REFUSED}}.get(kind, {DONE})
@@ -121,8 +140,11 @@ def _prompt(kind: str, random: Random) -> str:
             return _words(random, 1, 8)
 
 
-def _body(prompt: str, max_tokens: int) -> bytes:
-    return json.dumps({"raw_prompt": prompt, "max_tokens": max_tokens}, ensure_ascii=False).encode()
+def _body(prompt: str, max_tokens: int, schema: dict[str, Any] | None = None) -> bytes:
+    body: dict[str, Any] = {"raw_prompt": prompt, "max_tokens": max_tokens}
+    if schema is not None:
+        body["grammar"] = {"type": "json_schema", "schema": schema}
+    return json.dumps(body, ensure_ascii=False).encode()
 
 
 def _words(random: Random, least: int, most: int) -> str:
@@ -197,6 +219,8 @@ def _outcome_of(head: Head, lines: list[dict[str, Any]], plan: Plan) -> str:
     ((variant, payload),) = lines[-1]["Response"]["response"]["GeneratedToken"].items()
     if variant == DONE:
         _check_usage(payload["usage"], len(lines) - 1, plan)
+        if plan.answers and payload["finish_reason"] == "stop":
+            _check_answer("".join(piece_of(line) or "" for line in lines[:-1]), plan)
     elif variant == "ContentToken":
         raise WrongAnswer("the stream ended without a terminal line")
     return str(variant)
@@ -210,6 +234,11 @@ def _error_of(error: dict[str, Any]) -> str:
         if code == known_code and text.startswith(beginning):
             return outcome
     raise WrongAnswer(f"an undocumented error: {code} {text[:200]!r}")
+
+
+def _check_answer(text: str, plan: Plan) -> None:
+    if text not in plan.answers:
+        raise WrongAnswer(f"{text[:100]!r} does not satisfy the schema: one of {sorted(plan.answers)}")
 
 
 def _check_usage(usage: dict[str, int], visible: int, plan: Plan) -> None:

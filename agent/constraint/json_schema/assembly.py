@@ -24,9 +24,11 @@ class Assembly:
         """The whole schema. Raises SchemaError: for what cannot be written, and when nothing satisfies it."""
         root = self._expansion.reduction.reduced(root)
         self._write_all(root)
-        self._take_out_impossible()
-        if self._templates[root] is False:
-            raise SchemaError("the schema is unsatisfiable: no JSON value satisfies it")
+        possible = self._possible()
+        if root not in possible:
+            path = self._expansion.path(self._culprit(root, possible))
+            raise SchemaError("the schema is unsatisfiable: no JSON value satisfies it", path)
+        self._take_out_impossible(possible)
         self._check_descent(root)
         return _Layout(self._templates, root).schema()
 
@@ -46,7 +48,7 @@ class Assembly:
 
     # The least fixpoint: a schema has values if it can be satisfied by values that end
 
-    def _take_out_impossible(self) -> None:
+    def _possible(self) -> set[Conjunction]:
         possible: set[Conjunction] = set()
         waiting = list(reversed(self._templates))
         while waiting:
@@ -57,7 +59,23 @@ class Assembly:
             # Those found make others possible, so that a chain is seen in one round where its end is looked at first.
             possible |= found
             waiting = still
-        for conjunction in waiting:
+        return possible
+
+    def _culprit(self, root: Conjunction, possible: set[Conjunction]) -> Conjunction:
+        """The innermost part that alone makes the root impossible: its path is where the client has to look."""
+        seen = {root}
+        place = root
+        while True:
+            template = self._templates[place]
+            inner = (part for part in holes_in(template) if part not in possible and part not in seen)
+            following = next((part for part in inner if _has_values(template, possible | {part})), None)
+            if following is None:
+                return place
+            seen.add(following)
+            place = following
+
+    def _take_out_impossible(self, possible: set[Conjunction]) -> None:
+        for conjunction in self._templates.keys() - possible:
             self._templates[conjunction] = False
         for conjunction, template in self._templates.items():
             self._templates[conjunction] = _without(template, possible)

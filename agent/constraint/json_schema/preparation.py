@@ -11,6 +11,8 @@ from agent.constraint.json_schema.reading import read_keywords
 from agent.constraint.json_schema.subschemas import Subschemas
 from agent.constraint.json_schema.text import read_schema
 
+_WRAPPER_MEMBERS = {"name", "description", "strict", "schema"}
+
 
 def prepare_schema(schema: str | dict[str, Any]) -> dict[str, Any]:
     """A schema that llguidance compiles under OPTIONS to exactly the client's values, or to fewer, never to more.
@@ -21,6 +23,7 @@ def prepare_schema(schema: str | dict[str, Any]) -> dict[str, Any]:
     enforced, or when no value satisfies the schema.
     """
     root = read_schema(schema)
+    _refuse_wrapper(root)
     try:
         subschemas = Subschemas(root, read_keywords)
         prepared = Assembly(Expansion(subschemas)).schema(subschemas.root)
@@ -29,3 +32,9 @@ def prepare_schema(schema: str | dict[str, Any]) -> dict[str, Any]:
     if len(json.dumps(prepared)) > MAX_OUTPUT_CHARACTERS:
         raise SchemaError("the schema's combinations are too many to write out; simplify it")
     return prepared
+
+
+def _refuse_wrapper(root: Any) -> None:
+    """The members that `response_format` puts around a schema are unknown words, and would allow any JSON."""
+    if isinstance(root, dict) and isinstance(root.get("schema"), dict) and root.keys() <= _WRAPPER_MEMBERS:
+        raise SchemaError("this is what response_format puts around a schema; send the value of its member 'schema'")

@@ -121,4 +121,4 @@ def _check_scalar(value: Any, path: str) -> None:
 
 def _check_text(text: str, path: str) -> None:
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        raise SchemaError("the text holds a lone surrogate, which is no character", path)
+        raise SchemaError("the text holds a lone surrogate, which is no character; write the pair, or remove it", path)

@@ -42,7 +42,10 @@ def check_numbers(value: Any, path: str) -> None:
     """Raises SchemaError where an enum holds a number that the library would take for another."""
     for number in numbers_in(value):
         if abs(exact(number)) > _LARGEST_EXACT or (isinstance(number, float) and not _is_short(exact(number))):
-            raise SchemaError("a number this large, or of so many digits, cannot be written exactly", path)
+            raise SchemaError(
+                "a number this large, or of so many digits, cannot be written exactly; use a shorter one, or a string",
+                path,
+            )
 
 
 def _is_short(value: Fraction) -> bool:

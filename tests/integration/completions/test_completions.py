@@ -152,6 +152,7 @@ async def test_an_id_is_unique_while_it_runs() -> None:
     [
         ({**TOKENS, "model": "None"}, 404, "model"),
         ({**TOKENS, "model": "tiny:adapter"}, 404, "model"),
+        ({**TOKENS, "lora_path": "poet"}, 400, "lora_path"),
         ({**TOKENS, "prompt": "Once"}, 400, "prompt"),
         ({**TOKENS, "nobody": 1}, 400, "nobody"),
         ({**TOKENS, "max_tokens": 0, "echo": True}, 400, "max_tokens"),

@@ -1,5 +1,6 @@
 """What `steersman agent` takes, and what it says when that is wrong."""
 
+import ssl
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,38 @@ def test_a_token_file_that_is_absent_is_named(tmp_path: Path) -> None:
     settings = load("--management-addr", "a:1", "--slots", "1", "--agent-token-file", str(tmp_path / "no"))
     with pytest.raises(SettingsError, match="No such file"):
         settings.read_token()
+
+
+def test_without_tls_nothing_is_trusted_and_with_it_what_this_host_trusts() -> None:
+    needed = ("--management-addr", "a:1", "--slots", "1")
+    assert load(*needed).read_tls() is None
+    context = load(*needed, "--management-tls").read_tls()
+    assert context is not None
+    assert (context.check_hostname, context.verify_mode) == (True, ssl.CERT_REQUIRED)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "No such file"),
+        (b"", "as PEM"),
+        (b"nonsense", "as PEM"),
+        (b"\xff", "as PEM"),
+        (b"x" * 1_048_577, "larger"),
+    ],
+)
+def test_a_file_of_certificates_that_cannot_be_used_is_one_sentence(
+    tmp_path: Path, content: bytes | None, words: str
+) -> None:
+    path = tmp_path / "ca.pem"
+    if content is not None:
+        path.write_bytes(content)
+    flags = ("--management-addr", "a:1", "--slots", "1", "--management-tls", "--management-ca-file", str(path))
+    with pytest.raises(SettingsError, match=words) as caught:
+        load(*flags).read_tls()
+    assert str(path) in str(caught.value)
+
+
+def test_certificates_to_trust_need_tls() -> None:
+    with pytest.raises(SettingsError, match=r"^--management-ca-file needs --management-tls$"):
+        load("--management-addr", "a:1", "--slots", "1", "--management-ca-file", "/ca.pem")

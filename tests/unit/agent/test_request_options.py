@@ -38,6 +38,10 @@ def test_a_foreign_id_is_named_with_the_range() -> None:
     assert failure.message == "100 is no token; the model's token ids are 0 to 99"
 
 
+def test_an_adapter_that_is_loaded_is_taken() -> None:
+    assert not isinstance(prepare_options(request(adapter="poet"), 100, frozenset({"poet"})), Failure)
+
+
 def test_nothing_asked_for_is_nothing_to_do() -> None:
     options = prepare_options(request(), 100)
     assert not isinstance(options, Failure)

@@ -68,6 +68,7 @@ actions = st.one_of(
         st.integers(-1, 1),  # priority
         st.none() | scripts,  # half of them free, half constrained
         st.none() | rules,
+        st.sampled_from([None, None, None, "a", "b"]),  # adapter
     ),
     st.tuples(st.just("cancel"), st.integers(0, 30)),
     st.tuples(st.just("step"), st.integers(1, 6)),
@@ -91,9 +92,10 @@ def test_whatever_happens_each_answer_is_that_of_a_run_alone(
     claimed_full = 0
     for action in script:
         match action:
-            case ("submit", which, shared, ending, max_tokens, priority, script_of_constraint, rules_of_request):
+            case ("submit", which, shared, ending, max_tokens, priority, script_of_constraint, rules_of_request, name):
                 prompt = [1 + (which + index * 5) % 60 for index in range(shared)] + ending
-                driver.submit(driver.arrivals, prompt, max_tokens, priority, script_of_constraint, rules_of_request)
+                options = (max_tokens, priority, script_of_constraint, rules_of_request, name)
+                driver.submit(driver.arrivals, prompt, *options)
             case ("cancel", key):
                 driver.cancel(key)
             case ("step", count):
@@ -144,8 +146,8 @@ def _one_token_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """A prefix is believed to agree one token further than it does."""
     real = PrefixCache.match
 
-    def match(self: PrefixCache, tokens: list[int], most: int | None = None) -> PrefixMatch:
-        found = real(self, tokens, most)
+    def match(self: PrefixCache, tokens: list[int], most: int | None = None, adapter: str | None = None) -> PrefixMatch:
+        found = real(self, tokens, most, adapter)
         longer = min(found.tokens + 1, len(tokens) - 1, found.run.stop)
         return PrefixMatch(longer, found.sequence_id, found.run)
 

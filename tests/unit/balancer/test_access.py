@@ -1,40 +1,20 @@
-"""The agents' token: read once, shown as a bearer, compared in constant time."""
-
-from pathlib import Path
+"""Who may come in: what a header must show, which paths ask for nothing, and what is said of open addresses."""
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 
-from balancer.access import AgentAccess, TokenFileRefused, is_loopback, read_token, warn_when_open
+from balancer.access import (
+    AgentAccess,
+    Door,
+    OpenService,
+    ServiceGuard,
+    is_loopback,
+    refuse_in_plain_text,
+    warn_when_open,
+)
+from balancer.key_ring import KeyRing, NamedKey
 from shared.settings_sources import Address
-
-
-def written(folder: Path, content: bytes, mode: int = 0o600) -> Path:
-    path = folder / "token"
-    path.write_bytes(content)
-    path.chmod(mode)
-    return path
-
-
-def test_the_token_is_the_files_content_without_its_newline(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    assert read_token(written(tmp_path, b"s3cret\n"), "--agent-token-file") == b"s3cret"
-    assert not caplog.records
-
-
-def test_a_file_that_others_may_read_is_used_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    assert read_token(written(tmp_path, b"s3cret", 0o644), "--agent-token-file") == b"s3cret"
-    assert "chmod 600" in caplog.text
-    assert "s3cret" not in caplog.text
-
-
-@pytest.mark.parametrize("content", [b"", b" \n", b"two words", b"x" * 5000])
-def test_a_file_without_one_token_is_refused_by_a_sentence(tmp_path: Path, content: bytes) -> None:
-    with pytest.raises(TokenFileRefused, match="--agent-token-file"):
-        read_token(written(tmp_path, content), "--agent-token-file")
-
-
-def test_a_missing_file_is_refused_by_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(TokenFileRefused, match=r"--agent-token-file: .*absent cannot be read"):
-        read_token(tmp_path / "absent", "--agent-token-file")
 
 
 @pytest.mark.parametrize("header", ["Bearer s3cret", "bearer s3cret", "Bearer  s3cret"])
@@ -71,10 +51,110 @@ def test_only_this_machine_reaches_loopback(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
 
 
-def test_an_open_address_is_said_loudly(caplog: pytest.LogCaptureFixture) -> None:
-    warn_when_open(Address("0.0.0.0", 8060), "management", has_agent_token=False)
-    assert "EVERYTHING IS OPEN" in caplog.text
-    assert "--agent-token-file" in caplog.text
-    caplog.clear()
-    warn_when_open(Address("127.0.0.1", 8060), "management", has_agent_token=False)
+def test_open_addresses_are_said_once_and_loudly(caplog: pytest.LogCaptureFixture) -> None:
+    everywhere = [Address("0.0.0.0", 8060), Address("::", 8060)]
+    warn_when_open(
+        [
+            OpenService("management", everywhere, "--management-token-file"),
+            OpenService("inference", [Address("127.0.0.1", 8061)], "--inference-keys-file"),
+            OpenService("the agents' socket", everywhere, "--agent-token-file"),
+        ]
+    )
+    (record,) = caplog.records
+    said = record.getMessage()
+    assert said.startswith("EVERYTHING IS OPEN")
+    assert "management on [::]:8060" in said
+    assert said.count("--management-token-file") == said.count("--agent-token-file") == 1
+    assert "inference" not in said
+
+
+def test_nothing_is_said_of_what_only_this_machine_reaches(caplog: pytest.LogCaptureFixture) -> None:
+    warn_when_open([OpenService("management", [Address("127.0.0.1", 8060), Address("::1", 1)], "--x")])
+    warn_when_open([])
     assert not caplog.records
+
+
+# Guards of services
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+DOOR = Door(
+    "compat",
+    frozenset({"/health"}),
+    refuse_in_plain_text,
+    open_prefixes=("/agents/",),
+    key_header=("x-api-key", frozenset({"/v1/complete"})),
+)
+
+
+def refusal(guard: ServiceGuard, path: str, **headers: str) -> web.Response | None:
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    return guard.refusal(make_mocked_request("GET", path, headers=given))
+
+
+def guard_of(*keys: NamedKey, clock: Clock | None = None) -> ServiceGuard:
+    return ServiceGuard(DOOR, KeyRing(keys), clock or Clock())
+
+
+ALICE: NamedKey = ("alice", b"s3cret")
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "is_let_in"),
+    [
+        ("/v1/x", {"Authorization": "Bearer s3cret"}, True),
+        ("/v1/x", {"Authorization": "bearer s3cret"}, True),
+        ("/v1/x", {"Authorization": "Bearer s3cre"}, False),
+        ("/v1/x", {"Authorization": "Basic s3cret"}, False),
+        ("/v1/x", {"Authorization": ""}, False),
+        ("/v1/x", {}, False),
+        ("/v1/x", {"x_api_key": "s3cret"}, False),
+        ("/v1/complete", {"x_api_key": "s3cret"}, True),
+        ("/v1/complete", {"x_api_key": "s3crets"}, False),
+        ("/v1/complete", {"x_api_key": ""}, False),
+        ("/v1/complete", {"Authorization": "Bearer wrong", "x_api_key": "s3cret"}, True),
+        ("/health", {}, True),
+        ("/health/", {}, False),
+        ("/agents/a", {}, True),
+        ("/agents", {}, False),
+    ],
+)
+def test_a_guard_lets_in_who_shows_a_key_and_everybody_at_open_paths(
+    path: str, headers: dict[str, str], is_let_in: bool
+) -> None:
+    answer = refusal(guard_of(ALICE), path, **headers)
+    assert (answer is None) is is_let_in
+    if answer is not None:
+        assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
+
+
+def test_without_keys_a_guard_lets_everybody_in() -> None:
+    guard = ServiceGuard(DOOR, None, Clock())
+    assert guard.is_open
+    assert refusal(guard, "/v1/x") is None
+
+
+def test_keys_can_be_changed() -> None:
+    guard = guard_of(ALICE)
+    guard.change(KeyRing([("bob", b"other")]))
+    assert refusal(guard, "/v1/x", Authorization="Bearer s3cret") is not None
+    assert refusal(guard, "/v1/x", Authorization="Bearer other") is None
+
+
+def test_refusals_are_logged_once_a_minute_without_what_was_shown(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    guard = guard_of(ALICE, clock=clock)
+    for _ in range(5):
+        refusal(guard, "/v1/x", Authorization="Bearer sneaky")
+    clock.now = 61.0
+    refusal(guard, "/v1/x", Authorization="Bearer sneaky")
+    first, second = (record.getMessage() for record in caplog.records)
+    assert "1 requests" in first
+    assert "5 requests" in second
+    assert "sneaky" not in caplog.text

@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from balancer.served_models import refuse_unknown_model, served_model_ids
+from balancer.served_models import (
+    ChosenAdapter,
+    choose_adapter,
+    model_ids_with_adapters,
+    refuse_unknown_model,
+    served_model_ids,
+)
 from shared.desired_state import DEFAULT_DESIRED_STATE, BalancerDesiredState
 from shared.failures import Failure, FailureKind
 
@@ -51,3 +57,54 @@ def test_a_name_is_shown_short_and_printable() -> None:
     assert failure is not None
     assert failure.message.startswith("The model '?xxx")
     assert len(failure.message) < 256
+
+
+ADAPTERS = {"poet": {"LocalToAgent": "/a/poet.gguf"}, "latest": {"LocalToAgent": "/a/latest.gguf"}}
+TUNED = state(
+    model={"LocalToAgent": "/m/tiny.gguf"}, served_model_names=["tiny", "tiny:latest"], lora_adapters=ADAPTERS
+)
+
+
+def test_each_id_is_listed_with_each_adapter() -> None:
+    ids = ("tiny", "tiny:latest", "tiny:poet", "tiny:latest", "tiny:latest:poet", "tiny:latest:latest")
+    assert set(model_ids_with_adapters(TUNED)) == set(ids)
+    assert len(model_ids_with_adapters(TUNED)) == len(set(ids))
+    assert model_ids_with_adapters(None) == ()
+    assert refuse_unknown_model("tiny:poet", TUNED) is None
+    failure = refuse_unknown_model("tiny:nobody", TUNED)
+    assert failure is not None
+    assert failure.kind is FailureKind.MODEL_NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("model", "lora_path", "adapter"),
+    [
+        ("tiny", None, None),
+        ("tiny", "poet", "poet"),
+        ("tiny:poet", None, "poet"),
+        ("tiny:poet", "poet", "poet"),
+        ("tiny:latest", None, None),  # a model's own name comes first
+        ("tiny:latest", "latest", "latest"),
+        ("tiny:latest:latest", None, "latest"),
+    ],
+)
+def test_model_and_lora_path_choose_an_adapter(model: str, lora_path: str | None, adapter: str | None) -> None:
+    assert choose_adapter(model, lora_path, TUNED) == ChosenAdapter(adapter)
+
+
+@pytest.mark.parametrize(
+    ("model", "lora_path", "wanted", "words"),
+    [
+        ("tiny", "nobody", TUNED, "is the name of no adapter of the desired state; there are poet, latest"),
+        ("tiny", "", TUNED, "is the name of no adapter of the desired state; there are poet, latest"),
+        ("tiny:poet", "latest", TUNED, "must agree with model, which asks for poet"),
+        ("tiny", "poet", state(model={"LocalToAgent": "/m/tiny.gguf"}), "of the desired state; there are none"),
+    ],
+)
+def test_an_adapter_that_cannot_be_had_is_refused(
+    model: str, lora_path: str, wanted: BalancerDesiredState, words: str
+) -> None:
+    failure = choose_adapter(model, lora_path, wanted)
+    assert isinstance(failure, Failure)
+    assert (failure.kind, failure.parameter) == (FailureKind.INVALID_REQUEST, "lora_path")
+    assert words in failure.message

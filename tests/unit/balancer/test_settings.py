@@ -125,3 +125,17 @@ def test_the_compatibility_service_has_two_spellings_and_its_bounds() -> None:
         8,
     )
     assert "--max-choices-per-request" in complaint("--max-choices-per-request", "0")
+
+
+def test_a_certificate_and_its_key_come_together() -> None:
+    settings = load("--tls-cert", "/c.pem", "--tls-key", "/k.pem")
+    assert (settings.tls_cert, settings.tls_key) == (Path("/c.pem"), Path("/k.pem"))
+    for lonely in (("--tls-cert", "/c.pem"), ("--tls-key", "/k.pem")):
+        assert complaint(*lonely) == "--tls-cert and --tls-key must be given together"
+
+
+def test_a_hang_up_means_read_again_only_where_there_is_something_to_read() -> None:
+    assert not load().has_access_files
+    assert not load("--redis-password-file", "/p").has_access_files  # read once, at the start
+    for flag in ("--inference-keys-file", "--management-token-file", "--agent-token-file"):
+        assert load(flag, "/f").has_access_files

@@ -46,6 +46,9 @@ def sentences_of_state(**changes: object) -> list[str]:
         ({"chat_template_override": "x"}, "chat_template_override: must be an object"),
         ({"served_model_names": ["a", 1]}, "served_model_names.1: must be a string"),
         ({"served_model_names": ["a"] * 65}, "served_model_names: must have at most 64 entries"),
+        ({"lora_adapters": {"a": {"LocalToAgent": ""}}}, "lora_adapters.a.LocalToAgent: must not be empty"),
+        ({"lora_adapters": {"a": {}}}, "lora_adapters.a.LocalToAgent: is required"),
+        ({"lora_adapters": []}, "lora_adapters: must be an object"),
         ({"wrong": 1}, "wrong: is not a known field"),
         # Paddler's own two, to the letter.
         ({"image_resize_to_fit": 0}, "image_resize_to_fit must be greater than zero"),

@@ -218,13 +218,25 @@ def test_the_names_under_which_it_is_served_are_absent_while_unset() -> None:
     assert refuses(changed(served_model_names=["a"] * 65))
 
 
+def test_adapters_are_absent_while_unset_and_bounded() -> None:
+    adapters = {"poet/v1.2": {"LocalToAgent": "/a/poet.gguf"}}
+    state = parse(changed(lora_adapters=adapters))
+    assert state.document()["lora_adapters"] == adapters
+    assert state.for_agents().document()["lora_adapters"] == adapters
+    assert "lora_adapters" not in parse(changed()).document()
+    for wrong in ({"": "x"}, {"a b": "x"}, {"a:b": "x"}, {"x" * 129: "x"}, {str(number): "x" for number in range(33)}):
+        assert refuses(changed(lora_adapters={name: {"LocalToAgent": path} for name, path in wrong.items()})), wrong
+    assert refuses(changed(lora_adapters={"a": {"Url": {"url": "http://a/b"}}}))
+    assert refuses(changed(lora_adapters={"a\n": {"LocalToAgent": "/a"}}))
+
+
 def test_agents_get_the_override_only_when_it_is_switched_on() -> None:
     template = ChatTemplate(content="{{ messages }}")
     off = parse(changed(chat_template_override={"content": template.content}))
     on = off.model_copy(update={"use_chat_template_override": True})
     assert off.for_agents().chat_template_override is None
     assert on.for_agents().chat_template_override == template
-    assert list(on.for_agents().model_dump()) == [
+    assert list(on.for_agents().document()) == [
         "chat_template_override",
         "inference_parameters",
         "model",

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agent.constraint import compiling
-from agent.constraint.compiling import FAILED, NESTED_TOO_DEEPLY, NOT_COMPILED, TOO_LARGE, Pristine, Recipe
+from agent.constraint.compiling import FAILED, NESTED_TOO_DEEPLY, NOT_COMPILED, TOO_LARGE, UNDECIDED, Pristine, Recipe
 from agent.constraint.errors import GrammarError, SchemaError
 from agent.constraint.limits import ConstraintLimits
 from agent.constraint.matcher import ConstraintVocabulary
@@ -71,6 +71,7 @@ def test_a_bug_is_logged_without_the_client_s_text(
         ("at 1(8): invalid regex\n 1 | start: T1", NOT_COMPILED),
         ("panic: assertion failed: symbols < 65000", NOT_COMPILED),
         ("initial lexer configuration (grammar) too big (limit for this grammar: 300000)", TOO_COMPLEX),
+        ("Unable to determine if regex is empty:  (And (SearchRegex /^a{900}$/) ...)", UNDECIDED),
         ("lexer error: too many states: 5 >= 5\n<non-verbose/>", TOO_COMPLEX),
         ("Unsatisfiable schema: required property 'a' is unsatisfiable", EMPTY_LANGUAGE),
     ],

@@ -7,6 +7,7 @@ import pytest
 from agent.core import swap_events as facts
 from agent.core.swap import MOST_SLOTS, Swap
 from shared.agent_status import AgentIssue, IssueKind, StateApplicationStatus
+from shared.desired_state import LocalToAgentSource
 from tests.support.agent_states import state
 from tests.support.swap_driver import NOTE, NOTHING, A, B, SwapDriver
 
@@ -104,6 +105,17 @@ def test_a_template_that_does_not_compile_leaves_the_old_one_in_force(driver: Sw
 def test_what_the_context_depends_on_is_loaded_anew(driver: SwapDriver, change: dict[str, Any]) -> None:
     driver.serve(1, A)
     driver.want(2, state("/a.gguf", **change))
+    driver.prove()
+    assert isinstance(driver.order(), facts.Exchange)
+
+
+def test_other_adapters_are_loaded_anew_and_none_are_as_unset(driver: SwapDriver) -> None:
+    driver.serve(1, A)
+    driver.want(2, A.model_copy(update={"lora_adapters": {}}))
+    while driver.orders:
+        driver.prove()
+    driver.want(3, A.model_copy(update={"lora_adapters": {"poet": LocalToAgentSource(LocalToAgent="/a/poet.gguf")}}))
+    assert isinstance(driver.order(), facts.Prove)
     driver.prove()
     assert isinstance(driver.order(), facts.Exchange)
 

@@ -249,3 +249,25 @@ def test_the_schema_of_the_client_is_left_as_it_is() -> None:
     assert json.dumps(schema) == before
     assert prepare_schema(before) == prepared
     assert prepare_schema(schema) == prepared
+
+
+_NEVER = {"type": "integer", "minimum": 5, "maximum": 1}
+_SHORT = {"type": "array", "minItems": 3, "maxItems": 1}
+
+
+@pytest.mark.parametrize(
+    ("schema", "path"),
+    [
+        (_NEVER, "#"),
+        ({"type": "object", "properties": {"o": False, "a": _NEVER}, "required": ["a"]}, "#/properties/a"),
+        ({"type": "object", "properties": {"o": _SHORT, "a": _NEVER}, "required": ["o", "a"]}, "#"),
+        ({"type": "array", "items": _NEVER, "minItems": 1}, "#/items"),
+        (
+            {"$defs": {"A": _NEVER}, "type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}, "required": ["a"]},
+            "#/$defs/A",
+        ),
+        ({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}, "#"),
+    ],
+)
+def test_what_makes_a_schema_unsatisfiable_is_named(schema: Any, path: str) -> None:
+    assert refused_path(schema) == path

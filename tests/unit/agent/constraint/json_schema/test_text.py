@@ -7,6 +7,7 @@ import pytest
 
 from agent.constraint.errors import SchemaError
 from agent.constraint.json_schema.limits import MAX_JSON_VALUES, MAX_NESTING, MAX_TEXT_CHARACTERS
+from agent.constraint.json_schema.preparation import prepare_schema
 from agent.constraint.json_schema.text import pointer, read_schema
 
 
@@ -21,7 +22,7 @@ from agent.constraint.json_schema.text import pointer, read_schema
         ('{"minimum": -Infinity}', "-Infinity"),
         ('{"minimum": 1e999}', "double"),
         ('{"minimum": ' + "9" * 5_000 + "}", "digits"),
-        ('{"const": "\\ud800"}', "surrogate"),
+        ('{"const": "\\ud800"}', "surrogate.*write the pair"),
         ('{"\\udfff": 1}', "surrogate"),
         ('{"type": "string", "type": "integer"}', "'type' twice"),
         ('{"properties": {"a": {}, "\\u0061": {}}}', "'a' twice"),
@@ -82,3 +83,13 @@ def test_python_values_that_are_no_json_are_refused_with_their_path(value: Any) 
 
 def test_pointers_escape_their_tokens() -> None:
     assert pointer("#", "a/b", "~", 0) == "#/a~1b/~0/0"
+
+
+def test_the_wrapper_of_a_response_format_is_not_taken_for_a_schema() -> None:
+    wrapped = {"name": "answer", "strict": True, "schema": {"type": "integer"}}
+    with pytest.raises(SchemaError, match="send the value of its member 'schema'"):
+        prepare_schema(wrapped)
+
+
+def test_an_unknown_word_schema_beside_others_is_skipped() -> None:
+    assert prepare_schema({"type": "object", "properties": {"a": {"const": 1}}, "schema": {}})
