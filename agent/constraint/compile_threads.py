@@ -27,6 +27,10 @@ class Job:
         self.is_left_alone = False
 
 
+def _nothing() -> None:
+    """What is left to do of a job that was done."""
+
+
 class CompileThreads:
     """Runs jobs in the order of their arrival, `threads` at a time. Usable from any thread."""
 
@@ -98,10 +102,13 @@ class CompileThreads:
     def _run(self) -> None:
         job: Job | None = None
         while (job := self._next_after(job)) is not None:
+            # Taken out: whoever keeps the job would keep all that the work knows of, itself perhaps among it.
+            work, job.work = job.work, _nothing
             try:
-                job.work()
+                work()
             except BaseException:
                 logger.exception("a compile thread's work failed")
+            del work
 
     def _next_after(self, done: Job | None) -> Job | None:
         """The next job, waited for; None: this thread is to end."""

@@ -2,6 +2,7 @@
 
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -113,3 +114,18 @@ def test_nothing_is_taken_after_the_end(threads: CompileThreads) -> None:
     threads.close()
     with pytest.raises(RuntimeError):
         threads.submit(lambda: None)
+
+
+def test_a_job_that_was_done_keeps_nothing_of_its_work() -> None:
+    class Compiled:
+        pass
+
+    threads = CompileThreads(1, 0, 1 << 20)
+    compiled, done = Compiled(), threading.Event()
+    kept = weakref.ref(compiled)
+    job = threads.submit(lambda held=compiled: done.set())  # type: ignore[misc]
+    del compiled
+    assert done.wait(10)
+    threads.close()
+    assert kept() is None
+    assert not job.is_running
