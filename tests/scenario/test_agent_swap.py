@@ -271,6 +271,7 @@ async def test_no_model_unloads_and_a_model_loads_again(agent: AgentConnection, 
 
 
 @pytest.mark.model
+@pytest.mark.long  # a fleet that swaps five times is in the short form
 async def test_swapping_back_and_forth_keeps_one_models_memory(agent: AgentConnection, first: Path) -> None:
     """C30: memory returns to one model's size; weights of two models would be 98 MB more."""
     demo, other = state(demo_model_path()), state(first)

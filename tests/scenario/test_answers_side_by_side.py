@@ -13,7 +13,7 @@ from tests.support.tiny_model import demo_model_path, tiny_model_path
 
 SLOTS = 4
 CLIENTS = 8
-ROUNDS = 3
+ROUNDS = 2
 ANSWER_TOKENS = 24
 SURE_PIECES = 6
 WORDS = ("apple", "river", "seven", "green", "house", "music", "paper", "tiger")

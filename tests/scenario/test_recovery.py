@@ -167,18 +167,18 @@ async def test_without_redis_tokens_go_on_and_a_put_changes_nothing_until_it_is_
         async with endless(fleet, 1) as (stream,):
             await redis_server.kill()
             assert fleet.request("PUT", STATE_PATH, hotter)[0] == 503
-            await stream.read_pieces(200)
+            await stream.read_pieces(60)
             assert await short_answers(fleet, 2 * SLOTS) == {"agent-0"}
             assert fleet.get(STATE_PATH) == state
             await redis_server.start()
-            await stream.read_pieces(200)
+            await stream.read_pieces(60)
             assert fleet.get(STATE_PATH) == state
             assert fleet.agent()["applied_revision"] == served["applied_revision"]
             await put_when_it_is_taken(fleet, hotter)
             await asyncio.to_thread(
                 fleet.wait_agents, lambda agent: agent["applied_revision"] > served["applied_revision"]
             )
-            await stream.read_pieces(200)  # other sampling parameters do not exchange the model
+            await stream.read_pieces(60)  # other sampling parameters do not exchange the model
         assert fleet.get(STATE_PATH) == hotter
         await fleet.wait_idle()
 

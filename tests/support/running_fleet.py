@@ -53,7 +53,7 @@ Json = dict[str, Any]
 def desired_state(model: Path | str, template: str | None = None, **parameters: Any) -> Json:
     """The document of a PUT; GREEDY unless told otherwise. "None" is no model."""
     state = agent_states.state(str(model), template, **(GREEDY | parameters))
-    return {**state.model_dump(mode="json"), "use_chat_template_override": template is not None}
+    return {**state.document(), "use_chat_template_override": template is not None}
 
 
 @dataclass
