@@ -62,7 +62,7 @@ class CompleteRoutes:
         return await self.relay.answer(request, asked)
 
     def _asked(self, body: CompleteBody, habits: Habits, answer_id: str) -> Asked | Failure:
-        failure = refuse_at_the_door(body, body.model, self.wanted_state())
+        failure = refuse_at_the_door(body.model, self.wanted_state())
         if failure is not None:
             return failure
         chosen = choose_adapter(body.model, None, self.wanted_state())

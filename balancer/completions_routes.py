@@ -70,7 +70,7 @@ class CompletionsRoutes:
             self._running.discard(answer_id)
 
     def _asked(self, body: CompletionBody, answer_id: str) -> Asked | Failure:
-        failure = refuse_at_the_door(body, body.model, self.wanted_state())
+        failure = refuse_at_the_door(body.model, self.wanted_state())
         if failure is not None:
             return failure
         if answer_id in self._running:

@@ -47,7 +47,7 @@ def test_once_ends_well_after_the_answer_and_its_usage(tmp_path: Path) -> None:
         assert_nothing_left(demo, children)
 
 
-@pytest.mark.long  # the second Ctrl-C, in the short form, goes the same way
+@pytest.mark.long  # the short form has the other ends of a demo
 def test_ctrl_c_before_the_answer_is_complete_is_no_success(tmp_path: Path) -> None:
     with running_demo(tmp_path, "--once") as demo:
         demo.wait_printed(QUESTION_MARK)
