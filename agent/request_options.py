@@ -60,8 +60,8 @@ def _foreign_ids(message: Generate, vocabulary_size: int) -> Failure | None:
 
 def _contradiction(message: Generate, adapters: Collection[str]) -> Failure | None:
     if message.adapter is not None and message.adapter not in adapters:
-        sentence = f"the adapter {message.adapter!r} is not loaded on the agent that got the request"
-        return _invalid(sentence, "lora_path")
+        sentence = f"the adapter {message.adapter!r} is not loaded yet on the agent that got the request; try again"
+        return Failure(FailureKind.ADAPTER_NOT_LOADED, sentence, "lora_path")
     if message.stop is not None and message.stop.ignores_end and message.constraint is not None:
         return _invalid("it cannot be combined with a constraint, which says where the output ends", "ignore_eos")
     return None

@@ -59,7 +59,7 @@ class CompleteBody(NullIsDefault):
                     frequency_penalty=0.0,
                     presence_penalty=0.0,
                     repetition_penalty=1.0,
-                    truncates_after_temperature=True,
+                    follows_sglang_order=True,
                     penalises_answer_only=True,
                 ),
                 stop=StopOptions(strings=self.stop_sequences),

@@ -150,7 +150,7 @@ def _options(body: CompletionBody) -> GenerationOptions:
             presence_penalty=body.presence_penalty,
             repetition_penalty=body.repetition_penalty,
             logit_bias=body.logit_bias,
-            truncates_after_temperature=True,
+            follows_sglang_order=True,
             penalises_answer_only=True,
         ),
         stop=StopOptions(

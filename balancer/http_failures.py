@@ -45,6 +45,7 @@ _ROWS: Final[Mapping[FailureKind, FailureRow]] = {
     FailureKind.BUFFER_FULL: FailureRow(503, "Buffered requests overflow"),
     FailureKind.WAITED_TOO_LONG: FailureRow(504, "Waiting for available slot timed out"),
     FailureKind.SHUTTING_DOWN: FailureRow(503, "balancer is shutting down"),
+    FailureKind.ADAPTER_NOT_LOADED: FailureRow(503),
     FailureKind.AGENT_LOST: FailureRow(502, "Agent controller connection closed"),
     FailureKind.AGENT_SILENT: FailureRow(504, AGENT_SILENT_TEXT),
     FailureKind.ENGINE_FAILED: FailureRow(500),

@@ -27,7 +27,7 @@ STATUS_WORDS: Final = {
     500: "a failure of ours",
     501: "the fleet is configured for embeddings",
     502: "the agent was lost",
-    503: "no room, or shutting down; Retry-After says when to try again",
+    503: "no room, an adapter that is still being loaded, or shutting down; Retry-After says when to try again",
     504: "nothing came in time",
     529: "no room; Retry-After says when to try again",
 }

@@ -1,4 +1,4 @@
-"""`python -m bench [generation] [prefix] [relay] [--only-demo-model]`: prints tables in Markdown."""
+"""`python -m bench [generation] [prefix] [choices] [relay] [--only-demo-model]`: prints tables in Markdown."""
 
 import argparse
 import platform
@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from agent.llama.vocabulary import LlamaVocabulary, load_vocabulary
-from bench import generation, peers, protocol, relay, shared_prefix
+from bench import choices, generation, peers, protocol, relay, shared_prefix
 
-_SECTIONS = ("generation", "prefix", "relay")
+_SECTIONS = ("generation", "prefix", "choices", "relay")
 
 
 def main() -> int:
@@ -26,7 +26,7 @@ def main() -> int:
         work = Path(folder)
         if "relay" in sections:
             print(relay.measure(work), flush=True)
-        if {"generation", "prefix"} & set(sections):
+        if {"generation", "prefix", "choices"} & set(sections):
             _measure_models(work, sections, arguments)
     return 0
 
@@ -41,6 +41,8 @@ def _measure_models(work: Path, sections: tuple[str, ...], arguments: argparse.N
                 print(generation.measure(model, peer, tokenize, work), flush=True)
             if "prefix" in sections:
                 print(shared_prefix.measure(model, peer, tokenize, work), flush=True)
+            if "choices" in sections:
+                print(choices.measure(model, tokenize, work), flush=True)
 
 
 def _tokenize(vocabulary: LlamaVocabulary, text: str) -> list[int]:

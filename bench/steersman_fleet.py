@@ -41,6 +41,7 @@ class Fleet:
 
     inference: str
     management: str
+    compat: str
     balancer: Process
     agents: tuple[Process, ...]
 
@@ -92,9 +93,9 @@ class Fleet:
 @contextmanager
 def running_fleet(work: Path, slots: int, agents: int = 1, flags: tuple[str, ...] = ()) -> Iterator[Fleet]:
     """A balancer with embedded state and `agents` agents, ended on leaving."""
-    inference, management = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+    inference, management, compat = (f"127.0.0.1:{free_port()}" for _ in range(3))
     command = [STEERSMAN, "balancer", "--inference-addr", inference, "--management-addr", management]
-    command += ["--compat-addr", "127.0.0.1:0", *flags]
+    command += ["--compat-addr", compat, *flags]
     with Process(command, work / "balancer.log") as balancer:
         wait_until(lambda: _healthy(management), "the balancer answers", 30, [balancer])
         started = []
@@ -103,10 +104,19 @@ def running_fleet(work: Path, slots: int, agents: int = 1, flags: tuple[str, ...
                 words = [STEERSMAN, "agent", "--management-addr", management, "--slots", str(slots)]
                 words += ["--name", f"bench-{number}", "--threads", str(protocol.THREADS)]
                 started.append(Process(words, work / f"agent-{number}.log"))
-            yield Fleet(f"http://{inference}", f"http://{management}", balancer, tuple(started))
+            yield Fleet(f"http://{inference}", f"http://{management}", f"http://{compat}", balancer, tuple(started))
         finally:
             for agent in started:
                 agent.stop()
+
+
+def fetch_metric(management: str, name: str) -> float:
+    """The value of a metric without labels. Raises LookupError when it is not exported."""
+    with urllib.request.urlopen(f"{management}/metrics", timeout=10) as answer:
+        for line in answer.read().decode().splitlines():
+            if line.startswith(f"{name} "):
+                return float(line.split()[1])
+    raise LookupError(f"{management}/metrics has no {name}")
 
 
 def fetch_json(url: str) -> Any:

@@ -26,6 +26,7 @@ class FailureKind(StrEnum):
     BUFFER_FULL = "buffer_full"
     WAITED_TOO_LONG = "waited_too_long"
     SHUTTING_DOWN = "shutting_down"
+    ADAPTER_NOT_LOADED = "adapter_not_loaded"  # the desired state has it, the agent not yet
 
     # It began and could not be finished.
     AGENT_LOST = "agent_lost"

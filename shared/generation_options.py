@@ -48,8 +48,9 @@ class SamplingOptions(StrictModel):
     """How the next token is drawn; None: as the desired state says. Ranges are SGLang's (`reference-facts` 1.2).
 
     temperature 0: greedy. top_k -1: off. `logit_bias`: added to raw logits, by token id.
-    `truncates_after_temperature`: top_k, top_p and min_p look at probabilities after the temperature (SGLang), not
-    before it (llama.cpp). `penalises_answer_only`: the penalties count generated tokens and not the prompt's.
+    `follows_sglang_order`: frequency and presence are subtracted before the repetition penalty scales, and top_k, top_p
+    and min_p look at probabilities after the temperature (SGLang); in llama.cpp's order each is the other way round.
+    `penalises_answer_only`: the penalties count generated tokens and not the prompt's.
     """
 
     temperature: Annotated[float, Field(ge=0.0)] | None = None
@@ -60,7 +61,7 @@ class SamplingOptions(StrictModel):
     presence_penalty: Annotated[float, Field(ge=-2.0, le=2.0)] | None = None
     repetition_penalty: Annotated[float, Field(gt=0.0, le=2.0)] | None = None
     logit_bias: LogitBias = Field(default_factory=dict)
-    truncates_after_temperature: bool = False
+    follows_sglang_order: bool = False
     penalises_answer_only: bool = False
 
 

@@ -12,12 +12,11 @@ _WHOLE_ANSWER = -1
 class RequestSampling(SamplingParameters):
     """`logit_bias`: pairs of token id and what is added to its raw logit.
 
-    `truncates_after_temperature`: top_k, top_p and min_p look at probabilities after the temperature (SGLang, OpenAI),
-    not before it (llama.cpp).
+    `follows_sglang_order`: as in `SamplingOptions`.
     """
 
     logit_bias: tuple[tuple[int, float], ...] = field(default=(), kw_only=True)
-    truncates_after_temperature: bool = field(default=False, kw_only=True)
+    follows_sglang_order: bool = field(default=False, kw_only=True)
 
 
 def request_sampling(state: SamplingParameters, options: SamplingOptions | None) -> SamplingParameters:
@@ -38,5 +37,5 @@ def request_sampling(state: SamplingParameters, options: SamplingOptions | None)
     return RequestSampling(
         **values,
         logit_bias=tuple(options.logit_bias.items()),
-        truncates_after_temperature=options.truncates_after_temperature,
+        follows_sglang_order=options.follows_sglang_order,
     )

@@ -1,4 +1,5 @@
-"""Which tokens count for the penalties, and what they do to a row of logits (llama.cpp's penalties sampler)."""
+"""Which tokens count for the penalties, and what they do to a row of logits (llama.cpp's penalties sampler, or SGLang's order of the
+same)."""
 
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -20,11 +21,12 @@ class PenaltyWindow:
     negative windows than -1 are off, as in llama.cpp, and so is each factor that is not finite (repeat: positive).
     """
 
-    def __init__(self, parameters: SamplingParameters, vocabulary_size: int) -> None:
+    def __init__(self, parameters: SamplingParameters, vocabulary_size: int, *, subtracts_first: bool = False) -> None:
         repeat = _narrowed(parameters.penalty_repeat, neutral=1.0)
         self._repeat = repeat if repeat > 0 else np.float32(1.0)
         self._frequency = _narrowed(parameters.penalty_frequency, neutral=0.0)
         self._presence = _narrowed(parameters.penalty_presence, neutral=0.0)
+        self._subtracts_first = subtracts_first
         self._vocabulary_size = vocabulary_size
         neutral = self._repeat == 1 and self._frequency == 0 and self._presence == 0
         self._capacity_tokens = 0 if neutral else parameters.penalty_last_n
@@ -61,7 +63,7 @@ class PenaltyWindow:
         """Change the logits of the ids in the window, in place.
 
         llama.cpp: a logit above zero is divided by `repeat`, any other multiplied; then count * frequency + presence
-        is subtracted. In float32 as there, so that results are equal to the last bit.
+        is subtracted. In float32 as there, so that results are equal to the last bit. SGLang subtracts first.
         """
         used = len(self._slot_of)
         if not used:
@@ -69,15 +71,22 @@ class PenaltyWindow:
         ids = self._ids[:used]
         logits = row[ids]
         masked = np.isneginf(logits)
-        if self._repeat != 1:
-            logits = np.where(logits <= 0, logits * self._repeat, logits / self._repeat)
-        if self._frequency != 0:
-            logits -= self._counts[:used] * self._frequency + self._presence
-        elif self._presence != 0:
-            logits -= self._presence
+        if self._subtracts_first:
+            logits = self._scaled(self._lowered(logits))
+        else:
+            logits = self._lowered(self._scaled(logits))
         # Extreme factors may overflow. One infinite logit would make the whole row unusable, and what a constraint
         # masked must stay so.
         row[ids] = np.where(masked, -np.inf, np.clip(logits, -_LARGEST, _LARGEST))
+
+    def _scaled(self, logits: Logits) -> Logits:
+        return logits if self._repeat == 1 else np.where(logits <= 0, logits * self._repeat, logits / self._repeat)
+
+    def _lowered(self, logits: Logits) -> Logits:
+        """`logits` of the ids in use, in their slots' order."""
+        if self._frequency != 0:
+            return logits - (self._counts[: logits.size] * self._frequency + self._presence)
+        return logits if self._presence == 0 else logits - self._presence
 
     def _add(self, tokens: Sequence[int]) -> None:
         for token, count in Counter(tokens).items():

@@ -30,14 +30,16 @@ _PROBES = 256
 
 class TokenSampler:
     """Draws the tokens of one sequence: penalties, logit bias, top_k, top_p, min_p, temperature, draw, in this order;
-    with `truncates_after_temperature` the temperature comes before top_k (at 0 it is greedy either way).
+    with `follows_sglang_order` the temperature comes before top_k (at 0 it is greedy either way), and of the penalties
+    the additive ones come first.
 
     The draw depends on the logits, the seed and the token's index in the answer alone. No parameter value raises:
     what is out of range is off, or clamped (NaN temperature: greedy).
     """
 
     def __init__(self, parameters: SamplingParameters, seed: int, vocabulary_size: int) -> None:
-        self._penalties = PenaltyWindow(parameters, vocabulary_size)
+        in_sglang_order = isinstance(parameters, RequestSampling) and parameters.follows_sglang_order
+        self._penalties = PenaltyWindow(parameters, vocabulary_size, subtracts_first=in_sglang_order)
         self._seed = seed
         self._temperature = min(parameters.temperature, _HOTTEST)
         # What llama.cpp's float32 makes zero is greedy too; so is NaN.
@@ -50,7 +52,7 @@ class TokenSampler:
         if isinstance(parameters, RequestSampling):
             bias = LogitBias(parameters.logit_bias, vocabulary_size)
             self._bias = None if bias.is_off else bias
-            if parameters.truncates_after_temperature and not self._is_greedy:
+            if in_sglang_order and not self._is_greedy:
                 self._truncation_temperature = self._temperature
 
     def observe(self, tokens: Sequence[int]) -> None:

@@ -22,7 +22,6 @@ def request(**fields: Any) -> Generate:
         ({"logprobs": LogprobOptions(token_ids=[2**31 - 1])}, "token_ids_logprob"),
         ({"stop": StopOptions(regexes=["("])}, "stop_regex"),
         ({"stop": StopOptions(regexes=["a*"])}, "stop_regex"),
-        ({"adapter": "poet"}, "lora_path"),
         ({"stop": StopOptions(ignores_end=True), "constraint": ConstraintText(kind="regex", text="a")}, "ignore_eos"),
     ],
 )
@@ -40,6 +39,12 @@ def test_a_foreign_id_is_named_with_the_range() -> None:
 
 def test_an_adapter_that_is_loaded_is_taken() -> None:
     assert not isinstance(prepare_options(request(adapter="poet"), 100, frozenset({"poet"})), Failure)
+
+
+def test_an_adapter_that_is_not_loaded_yet_is_worth_another_try() -> None:
+    failure = prepare_options(request(adapter="poet"), 100)
+    assert isinstance(failure, Failure)
+    assert (failure.kind, failure.parameter) == (FailureKind.ADAPTER_NOT_LOADED, "lora_path")
 
 
 def test_nothing_asked_for_is_nothing_to_do() -> None:

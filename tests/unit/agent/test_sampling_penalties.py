@@ -125,3 +125,15 @@ def test_ids_outside_the_vocabulary_take_up_room_and_nothing_else() -> None:
     assert row.tolist() == [1.0] * VOCABULARY
     subject.observe([4, 5, 6])
     assert subject.counts() == {4: 1, 5: 1, 6: 1}
+
+
+def test_the_additive_penalties_come_last_as_in_llama_cpp_or_first_as_in_sglang() -> None:
+    """Token 0 occurs twice: 2 * 0.5 + 0.25 is subtracted, and 2.0 divides what is above zero."""
+    after = {}
+    for subtracts_first in (False, True):
+        subject = PenaltyWindow(PENALISING, 2, subtracts_first=subtracts_first)
+        subject.observe([0, 0])
+        row = np.array([4.0, 4.0], dtype=np.float32)
+        subject.apply(row)
+        after[subtracts_first] = row.tolist()
+    assert after == {False: [4.0 / 2.0 - 1.25, 4.0], True: [(4.0 - 1.25) / 2.0, 4.0]}

@@ -22,7 +22,7 @@ OFF = SamplingParameters(
 
 def compat(**options: object) -> SamplingParameters:
     given_options = SamplingOptions.model_validate(
-        {"truncates_after_temperature": True, "penalises_answer_only": True, **options}
+        {"follows_sglang_order": True, "penalises_answer_only": True, **options}
     )
     return request_sampling(OFF, given_options)
 

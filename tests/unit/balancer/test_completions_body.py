@@ -95,7 +95,7 @@ def test_the_defaults_are_sglangs() -> None:
         "presence_penalty": 0.0,
         "repetition_penalty": 1.0,
         "logit_bias": [],
-        "truncates_after_temperature": True,
+        "follows_sglang_order": True,
         "penalises_answer_only": True,
     }
     assert (completion().request.max_tokens, len(completion().request.members)) == (16, 1)
