@@ -13,6 +13,7 @@ from agent.constraint.json_schema.text import read_schema
 from agent.constraint.structural_tag.content import Contents
 from agent.constraint.structural_tag.lowering import Around, Lowering
 from agent.constraint.structural_tag.reader import read_structural_tag
+from agent.constraint.structural_tag.spelled_tokens import refuse_spelled_tokens
 from agent.constraint.structural_tag.tokens import ControlTokens, TokenizerForm
 from agent.constraint.tree import Grammar
 
@@ -31,5 +32,7 @@ def parse_structural_tag(text: str | dict[str, Any], form: TokenizerForm | None 
         # One strict reader of JSON for the package; it was written for schemas and says so.
         raise GrammarError(str(error).replace("the schema", "the structural tag")) from None
     contents = Contents()
-    root = Lowering(contents, ControlTokens(form)).lower(read_structural_tag(document), Around())
+    found, tokens = read_structural_tag(document), ControlTokens(form)
+    refuse_spelled_tokens(found, tokens)
+    root = Lowering(contents, tokens).lower(found, Around())
     return Grammar({ROOT: root, **contents.rules}, ROOT)

@@ -47,6 +47,16 @@ class ControlTokens:
             )
         return found
 
+    def refuse_spelling(self, text: str, path: str) -> None:
+        """Of a string that marks something: not when it spells a control token, since strings only mean text."""
+        found = self._id(text, path) if text and self._form is not None else None
+        if found is None:
+            return
+        remedy = "which ends the answer by itself; leave it out"
+        if found not in self._ends:
+            remedy = f'and a string means text; write {{"type": "token", "token": {quoted(text)}}}'
+        raise refusal(path, f"{quoted(text)} is a control token of this model, {remedy}")
+
     def any_but(self, excluded: Iterable[int]) -> TokenSet:
         """One token, none of `excluded` and none that ends the answer."""
         return TokenSet(frozenset(excluded) | self._ends, negated=True)

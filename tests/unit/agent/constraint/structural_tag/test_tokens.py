@@ -119,6 +119,18 @@ REFUSED: list[tuple[Json, str]] = [
     ({**TRIGGERED, "tags": [{**CALL, "begin": "x"}]}, '#/format/tags/0/begin: must be a format of type "token"'),
     ({**TRIGGERED, "exclude_tokens": [10]}, "#/format: a token is there twice"),
     ({"type": "triggered_tags", "triggers": ["<"], "tags": [CALL]}, "#/format/tags/0/begin: must be a string here"),
+    (
+        {"type": "tag", "begin": "<|call|>", "content": const("x"), "end": "!"},
+        '#/format/begin: "<|call|>" is a control token of this model, and a string means text; write {"type": "token"',
+    ),
+    (
+        {"type": "tag", "begin": "!", "content": const("x"), "end": ["!", "<|end|>"]},
+        '#/format/end: "<|end|>" is a control token of this model, which ends the answer by itself; leave it out',
+    ),
+    (
+        sequence(const("y"), {"type": "dispatch", "rules": [["<|done|>", const("x")]], "loop": False}),
+        '#/format/elements/1/rules: "<|done|>" is a control token of this model',
+    ),
     (sequence({"type": "any_tokens"}, token(10)), "#/format/elements/0: free text would swallow"),
 ]
 
