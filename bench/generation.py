@@ -51,8 +51,7 @@ def measure(model: protocol.Model, peer: peers.Peer, tokenize: Tokenize, work: P
 
 
 def _chains(model: protocol.Model) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """Greedy on both models. The default chain where it costs most: on the large vocabulary, whose base model also
-    goes on for as long as it is asked to; an instruct model that is sampled ends when it likes."""
+    """Greedy on both models. The default chain where it costs most: on the large vocabulary."""
     chains = [("greedy", GREEDY, _SERVER_GREEDY)]
     if model.has_large_vocabulary:
         chains.append(("default chain", DEFAULT_CHAIN, _SERVER_DEFAULT))
@@ -76,19 +75,14 @@ def _rounds(sides: Sides, tokenize: Tokenize, sampling: dict[str, Any]) -> tuple
 def _one_round(
     sides: Sides, tokenize: Tokenize, count: int, seeds: Iterator[int], sampling: dict[str, Any]
 ) -> dict[str, list[streams.Timeline]]:
-    """Both sides on the same prompts. Raises SystemExit when they cannot be brought to do the same work.
-
-    Our route cannot ignore the end of generation yet, so a round in which the model ended by itself is run again with
-    other prompts.
-    """
-    for _ in range(protocol.TRIES):
-        prompts = [exact_prompt(tokenize, protocol.PROMPT_TOKENS, next(seeds)) for _ in range(count)]
-        lines = {
-            side: asyncio.run(streams.run_streams(address, dialect, prompts, protocol.OUTPUT_TOKENS, sampling))
-            for side, (address, dialect) in sides.items()
-        }
-        if all(line.tokens == protocol.OUTPUT_TOKENS for side in lines.values() for line in side):
-            return lines
+    """Both sides on the same prompts. Raises SystemExit when they do not do the same work."""
+    prompts = [exact_prompt(tokenize, protocol.PROMPT_TOKENS, next(seeds)) for _ in range(count)]
+    lines = {
+        side: asyncio.run(streams.run_streams(address, dialect, prompts, protocol.OUTPUT_TOKENS, sampling))
+        for side, (address, dialect) in sides.items()
+    }
+    if all(line.tokens == protocol.OUTPUT_TOKENS for side in lines.values() for line in side):
+        return lines
     counts = {side: [line.tokens for line in one] for side, one in lines.items()}
     raise SystemExit(f"token counts differ from {protocol.OUTPUT_TOKENS}: {counts}")
 

@@ -15,7 +15,6 @@ STREAMS: Final = (1, 4, 8)
 SLOTS: Final = 8
 CONTEXT_TOKENS_PER_SLOT: Final = 1536
 ROUNDS: Final = 3
-TRIES: Final = 8
 KV_TYPE: Final = "F16"
 
 

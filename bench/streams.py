@@ -19,9 +19,10 @@ class Dialect:
     generated_tokens: Any  # last line (parsed JSON) -> tokens
 
     def body(self, prompt: str, tokens: int, fields: dict[str, Any]) -> bytes:
-        """The request's JSON. `fields` are sampling and constraint; ours has no sampling, which is the fleet's."""
+        """The request's JSON. `fields` are sampling and constraint; ours takes its sampling from the fleet."""
         if self is STEERSMAN:
-            own = {name: fields[name] for name in ("grammar",) if name in fields}
+            # A constraint says itself where the output ends.
+            own = {"grammar": fields["grammar"]} if "grammar" in fields else {"sampling": {"ignore_eos": True}}
             return json.dumps({"raw_prompt": prompt, "max_tokens": tokens, **own}).encode()
         whole = {"prompt": prompt, "n_predict": tokens, "stream": True, "ignore_eos": True, **fields}
         return json.dumps(whole).encode()
