@@ -1,5 +1,4 @@
-"""Which tokens count for the penalties, and what they do to a row of logits (llama.cpp's penalties sampler, or SGLang's order of the
-same)."""
+"""Which tokens count for the penalties, and what they do to a row of logits: llama.cpp's order, or SGLang's."""
 
 from collections import Counter, deque
 from collections.abc import Sequence
