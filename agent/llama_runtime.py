@@ -1,8 +1,6 @@
 """The model runtime over llama.cpp: proves a state while another model serves, then loads it."""
 
-import contextlib
 import logging
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,7 +10,7 @@ from agent.llama.backend import LlamaBackend
 from agent.llama.context import LlamaContext
 from agent.llama.context_parameters import ContextParameters
 from agent.llama.errors import ContextCannotBeCreated, ModelCannotBeLoaded, ModelLoadAborted
-from agent.llama.memory_need import available_memory_bytes
+from agent.llama.memory_need import available_memory_bytes, prefix_store_limit
 from agent.llama.model import LlamaModel
 from agent.llama.threads import on_a_passing_thread
 from agent.llama.trial_process import TrialOrder, run_trial
@@ -22,6 +20,7 @@ from agent.llama_loaded_model import EngineOutlet, LlamaLoadedModel, ModelParts
 from agent.model_files.adapters import check_adapters
 from agent.model_files.errors import ModelFileError, ModelFileMissing
 from agent.model_files.source import FileProblem, ResolvedModel, SourceRefused, resolve
+from agent.model_files.stamps import FileStamps, stamps_of
 from agent.model_port import KeepLoading, LoadedModel, LoadGivenUpError
 from agent.sampling.token_sampler import TokenSampler
 from agent.swap_jobs import model_path_of, source_path
@@ -34,7 +33,6 @@ logger = logging.getLogger(__name__)
 COMPUTED_WEIGHT_BYTES = 512 << 20
 """A model up to this size computes in its trial."""
 TRIAL_SPARE_BYTES = 256 << 20
-FileStamps = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +60,17 @@ class _LlamaProof:
 class LlamaRuntime:
     """Implements `ModelRuntime`. One job at a time."""
 
-    def __init__(self, slots: int, threads: int, outlet: EngineOutlet, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        slots: int,
+        threads: int,
+        outlet: EngineOutlet,
+        clock: Callable[[], float],
+        prefix_store_bytes: int | None = None,
+    ) -> None:
+        """`prefix_store_bytes`: most host memory for idle prefixes; None: chosen by what is free at each load."""
         self._slots = slots
+        self._prefix_store_bytes = prefix_store_bytes
         self._threads = threads
         self._outlet = outlet
         self._clock = clock
@@ -104,7 +111,7 @@ class LlamaRuntime:
         assert isinstance(proof, _LlamaProof)
         opened = proof.opened
         assert opened is not None
-        if _stamps(_files(opened.resolved, state)) != opened.stamps:
+        if stamps_of(_files(opened.resolved, state)) != opened.stamps:
             # Requests were let finish after the proof, which can take minutes: this is another file, as yet untried.
             self.drop_proof(proof)
             outcome = self.prove(state, keep_loading, reload=True)
@@ -125,12 +132,17 @@ class LlamaRuntime:
 
     def _load(self, state: AgentDesiredState, opened: _OpenedFile, keep_loading: KeepLoading) -> LlamaLoadedModel:
         parameters = state.inference_parameters
+
+        def on_progress(fraction: float) -> bool:
+            self._outlet.load_progress(fraction)
+            return keep_loading()
+
         # Not mapped: a file that is truncated or rewritten in place (`cp`, `rsync --inplace`) would end the process
         # with SIGBUS at the next decode, or change the weights under running requests.
         model = LlamaModel.load(
             opened.resolved.path,
             gpu_layers=parameters.n_gpu_layers,
-            on_progress=lambda _: keep_loading(),
+            on_progress=on_progress,
             use_mmap=False,
         )
         try:
@@ -157,7 +169,8 @@ class LlamaRuntime:
             parts = ModelParts(
                 opened.resolved, model, backend, opened.vocabulary, opened.constraints, frozenset(adapters)
             )
-            return LlamaLoadedModel.start(parts, self._slots, self._outlet, self._clock)
+            store_bytes = prefix_store_limit(self._prefix_store_bytes, available_memory_bytes())
+            return LlamaLoadedModel.start(parts, self._slots, self._outlet, self._clock, store_bytes)
         except BaseException:
             backend.close()
             model.close()
@@ -166,7 +179,7 @@ class LlamaRuntime:
 
 def _try_and_open(resolved: ResolvedModel, state: AgentDesiredState, keep_loading: KeepLoading) -> _OpenedFile:
     """Only what another process came through is opened by this one."""
-    stamps = _stamps(_files(resolved, state))
+    stamps = stamps_of(_files(resolved, state))
     weight_bytes = sum(size for size, *_ in stamps)
     parameters = state.inference_parameters
     order = TrialOrder(
@@ -202,16 +215,6 @@ def _adapter_paths(state: AgentDesiredState) -> dict[str, str]:
 
 def _files(resolved: ResolvedModel, state: AgentDesiredState) -> tuple[str, ...]:
     return (*resolved.parts, *_adapter_paths(state).values())
-
-
-def _stamps(paths: tuple[str, ...]) -> FileStamps:
-    """Size and what changes with the content, of each file that is there."""
-    stamps = []
-    for path in paths:
-        with contextlib.suppress(OSError):
-            found = os.stat(path)
-            stamps.append((found.st_size, found.st_mtime_ns, found.st_ino, found.st_dev))
-    return tuple(stamps)
 
 
 def _problem_of(

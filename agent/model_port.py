@@ -5,6 +5,7 @@ from typing import Protocol
 
 from agent.core.backend import BackendLimits, ConstraintMatcher
 from agent.core.commands import EngineCommand
+from agent.core.statistics import CompilerStatistics
 from agent.core.swap_events import Problem, Proof, Proved
 from shared.desired_state import AgentDesiredState
 from shared.failures import Failure
@@ -36,9 +37,10 @@ class PromptReader(Protocol):
         """Token ids of `text`, nothing added; with `parse_special` names of control tokens become those tokens.
         Raises ValueError for what cannot be tokenised, RuntimeError when the model was closed."""
 
-    def detokenize(self, tokens: Sequence[int], *, shows_special: bool) -> bytes:
+    def detokenize(self, tokens: Sequence[int], *, shows_special: bool, spaces_special: bool = False) -> bytes:
         """The bytes that tokens of the vocabulary stand for; with `shows_special` control tokens as they are spelled,
-        else nothing. Raises RuntimeError when the model was closed."""
+        else nothing; with `spaces_special` a space between two of those in a row. Raises RuntimeError when the model
+        was closed."""
 
 
 class ConstraintSource(Protocol):
@@ -47,6 +49,9 @@ class ConstraintSource(Protocol):
     def compile(self, constraint: ConstraintText) -> ConstraintMatcher | Failure:
         """A matcher of the caller's own, at its start; or a failure that is the request's own. Blocks, for a second
         or so at most."""
+
+    def statistics(self) -> CompilerStatistics:
+        """What it has compiled so far. Never blocks; may be asked after the model was closed."""
 
 
 class LoadedModel(Protocol):

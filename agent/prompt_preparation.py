@@ -9,6 +9,7 @@ from typing import NamedTuple
 from agent.core.text_assembly import TextAssembler
 from agent.model_port import PromptReader
 from shared.failures import Failure, FailureKind
+from shared.generation_options import StopOptions
 from shared.messages_to_agent import Generate
 
 _TOKEN_BYTES = 4
@@ -42,10 +43,16 @@ class EchoedPrompt(NamedTuple):
 NO_ECHO = EchoedPrompt()
 
 
-def prompt_text(tokens: Sequence[int], reader: PromptReader, *, shows_special: bool) -> EchoedPrompt:
-    """The token ids as text."""
+def prompt_text(tokens: Sequence[int], reader: PromptReader, stop: StopOptions | None = None) -> EchoedPrompt:
+    """The token ids as text; special tokens in it as `stop` has them in the answer."""
     assembler = TextAssembler()
-    text = assembler.push(reader.detokenize(tokens, shows_special=shows_special))
+    text = assembler.push(
+        reader.detokenize(
+            tokens,
+            shows_special=stop is not None and not stop.skips_special_tokens,
+            spaces_special=stop is not None and stop.spaces_between_special_tokens,
+        )
+    )
     return EchoedPrompt(text, assembler.pending_bytes)
 
 

@@ -7,8 +7,8 @@ nowhere else. All methods run on the event loop and none awaits, save the prepar
 import asyncio
 import itertools
 import logging
+import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -17,7 +17,8 @@ from agent.core.commands import Submit
 from agent.core.events import MemberEnded, StepReport
 from agent.core.request_sampling import request_sampling
 from agent.model_port import LoadedModel
-from agent.request_preparation import PreparedRequest, compile_rules, must_compile, read_prompt
+from agent.request_log import NOTHING, log_member_end
+from agent.request_preparation import PreparedRequest, Readers, prepare_request
 from agent.token_items import echo_items, token_items
 from shared.failures import Failure, FailureKind
 from shared.generation import FinishReason, SamplingParameters, Usage
@@ -45,7 +46,12 @@ class Outlet(Protocol):
 class _Member:
     message: Generate
     arrival: int
+    began_at: float
     preparation: asyncio.Task[None] | None = None  # None: the engine has it
+
+    def log_end(self, link: int, ending: FinishReason | Failure | None, usage: Usage = NOTHING) -> None:
+        """Its last word."""
+        log_member_end(self.message, link, time.monotonic() - self.began_at, ending, usage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +60,6 @@ class Service:
 
     model: LoadedModel
     sampling: SamplingParameters
-
-
-@dataclass(frozen=True, slots=True)
-class Readers:
-    """Threads on which requests are read: apart, so that nobody's long compile keeps another's prompt waiting."""
-
-    prompts: Executor
-    constraints: Executor  # they mostly wait for the compiler, so there are as many as slots
 
 
 class RequestDesk:
@@ -115,12 +113,12 @@ class RequestDesk:
         """A balancer has a request for us: it is answered once, before its first token."""
         key = MemberKey(link, message.member, message.attempt)
         if key in self._members:
-            logger.warning("link %d sent member %d twice; the second is ignored", link, message.member)
+            logger.warning("link %d sent request %s twice; the second is ignored", link, message.request_id)
             return
         if not self._is_open or self._service is None or len(self._members) >= self._slots:
             self._outlet.send(link, Busy(member=message.member, attempt=message.attempt))
             return
-        member = _Member(message, next(self._arrivals))
+        member = _Member(message, next(self._arrivals), time.monotonic())
         self._members[key] = member
         member.preparation = self._tasks.create_task(
             self._prepare(key, member, self._service), name=f"prepare member {message.member}"
@@ -148,7 +146,7 @@ class RequestDesk:
             items, ends = frames.setdefault(key.link, ([], []))
             if isinstance(event, MemberEnded):
                 ends.append(_member_end(key, event))
-                del self._members[key]
+                self._members.pop(key).log_end(key.link, event.failure or event.finish_reason, event.usage)
             else:
                 items += token_items(key.member, key.attempt, event)
         for link, (items, ends) in frames.items():
@@ -172,29 +170,18 @@ class RequestDesk:
     async def _prepare(self, key: MemberKey, member: _Member, service: Service) -> None:
         """Cancelled here: the member has ended already; the worker's result, if it comes, is nobody's."""
         try:
-            prepared = await self._read(member.message, service.model)
+            prepared = await prepare_request(member.message, service.model, self._readers)
         except Exception:  # a bug of ours, or of the tokenizer: this member fails, the agent lives
-            logger.exception("member %d of link %d could not be prepared", key.member, key.link)
+            logger.exception("request %s could not be prepared", member.message.request_id)
             prepared = Failure(FailureKind.INTERNAL, "the agent failed while it read the request")
         member.preparation = None
         if isinstance(prepared, Failure):
             del self._members[key]
+            member.log_end(key.link, prepared)
             self._refuse(key, prepared)
             self._slots_changed()
             return
         self._accept(key, member, service, prepared)
-
-    async def _read(self, message: Generate, model: LoadedModel) -> PreparedRequest | Failure:
-        """Cancelled here: both are given up, though one that runs already runs on unheard."""
-        loop = asyncio.get_running_loop()
-        reading = loop.run_in_executor(self._readers.prompts, read_prompt, message, model)
-        if not must_compile(message):
-            return await reading
-        compiling = loop.run_in_executor(self._readers.constraints, compile_rules, message, model)
-        prompt, rules = await asyncio.gather(reading, compiling)
-        if isinstance(prompt, Failure):
-            return prompt
-        return rules if isinstance(rules, Failure) else prompt.with_rules(rules)
 
     def _accept(self, key: MemberKey, member: _Member, service: Service, prepared: PreparedRequest) -> None:
         message, prompt, rules = member.message, prepared.prompt, prepared.rules
@@ -253,10 +240,11 @@ class RequestDesk:
     ) -> None:
         """End members by our own word, the engine having none to say about them."""
         for key in keys:
-            preparation = self._members.pop(key).preparation
-            if preparation is not None:
-                preparation.cancel()
-            end = MemberEnd(key.member, key.attempt, reason, usage or Usage(), failure)
+            member = self._members.pop(key)
+            if member.preparation is not None:
+                member.preparation.cancel()
+            member.log_end(key.link, failure or reason, usage or NOTHING)
+            end = MemberEnd(key.member, key.attempt, reason, usage or NOTHING, failure)
             self._outlet.send(key.link, TokenFrame((), (end,)))
         self._slots_changed()
 

@@ -1,5 +1,7 @@
 """What is made of a request before the engine gets it, on worker threads: its prompt, its options, its constraint."""
 
+import asyncio
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
 from agent.core.backend import ConstraintMatcher
@@ -8,6 +10,14 @@ from agent.prompt_preparation import NO_ECHO, EchoedPrompt, prepare_prompt, prom
 from agent.request_options import EngineOptions, check_prompt_start, prepare_options
 from shared.failures import Failure
 from shared.messages_to_agent import Generate
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """Threads on which requests are read: apart, so that nobody's long compile keeps another's prompt waiting."""
+
+    prompts: Executor
+    constraints: Executor  # they mostly wait for the compiler, so there are as many as slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +41,19 @@ class PreparedRequest:
         return replace(self, rules=rules)
 
 
+async def prepare_request(message: Generate, model: LoadedModel, readers: Readers) -> PreparedRequest | Failure:
+    """All of it. Cancelled here: both halves are given up, though one that runs already runs on unheard."""
+    loop = asyncio.get_running_loop()
+    reading = loop.run_in_executor(readers.prompts, read_prompt, message, model)
+    if not must_compile(message):
+        return await reading
+    compiling = loop.run_in_executor(readers.constraints, compile_rules, message, model)
+    prompt, rules = await asyncio.gather(reading, compiling)
+    if isinstance(prompt, Failure):
+        return prompt
+    return rules if isinstance(rules, Failure) else prompt.with_rules(rules)
+
+
 def must_compile(message: Generate) -> bool:
     """Whether `compile_rules` is needed beside `read_prompt`."""
     return message.constraint is not None or (message.stop is not None and bool(message.stop.regexes))
@@ -47,8 +70,7 @@ def read_prompt(message: Generate, model: LoadedModel) -> PreparedRequest | Fail
         return options
     if failure := check_prompt_start(message, len(prompt)):
         return failure
-    shows_special = message.stop is not None and not message.stop.skips_special_tokens
-    echo = prompt_text(prompt, reader, shows_special=shows_special) if message.echo else NO_ECHO
+    echo = prompt_text(prompt, reader, message.stop) if message.echo else NO_ECHO
     return PreparedRequest(prompt, echo, CompiledRules(options))
 
 

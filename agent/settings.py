@@ -12,6 +12,12 @@ COMMAND = Command(
     program="steersman agent",
     summary="Load the model that the balancer asks for, and generate for it.",
     environment_prefix="STEERSMAN_AGENT_",
+    lesson=(
+        "examples:",
+        "  steersman agent --management-addr 127.0.0.1:8060 --slots 4 --name gpu-0",
+        "  steersman agent --management-addr balancer.example:8060 --management-tls --slots 4",
+        "Then: steersman status; steersman state edit (which model it loads)",
+    ),
 )
 MAX_TOKEN_BYTES = 4096
 MAX_CA_BYTES = 1024 * 1024
@@ -46,13 +52,34 @@ class AgentSettings(SettingsModel):
     threads: int | None = Field(
         default=None, ge=1, le=1024, description="threads that compute; by default one for each physical core"
     )
+    prefix_store_size: int | None = Field(
+        default=None,
+        ge=0,
+        le=1 << 44,
+        description=(
+            "most bytes of host memory for what was computed of earlier prompts, 0 for none; by default 2 GiB, or an "
+            "eighth of the free memory where that is less. Not used with the cache on a GPU"
+        ),
+    )
+    metrics_addr: HostPort | None = Field(
+        default=None,
+        description="HOST:PORT where this agent serves its own /metrics and /health; by default it listens nowhere",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="what is logged")
+    log_format: Literal["readable", "json"] = Field(
+        default="readable", description="how lines of the log look: readable, or json, one object a line"
+    )
 
     @model_validator(mode="after")
     def _check_tls(self) -> "AgentSettings":
         if self.management_ca_file is not None and not self.management_tls:
             raise ValueError("--management-ca-file needs --management-tls")
         return self
+
+    @property
+    def has_access_files(self) -> bool:
+        """Whether anything can be read again while it runs."""
+        return self.agent_token_file is not None or self.management_ca_file is not None
 
     @property
     def addresses(self) -> tuple[Address, ...]:

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable
 
 from agent.core.events import SchedulerStatistics, StepReport
+from agent.figure_book import FigureBook
 from agent.links import Links
 from agent.reconciler import Reconciler
 from agent.request_desk import RequestDesk
@@ -21,10 +22,11 @@ LONGEST_GAP_SECONDS = 5.0  # until a balancer names its heartbeat interval
 class StatusBoard:
     """The agent's status, always as of now."""
 
-    def __init__(self, slots: int, links: Links, clock: Callable[[], float]) -> None:
+    def __init__(self, slots: int, links: Links, book: FigureBook, clock: Callable[[], float]) -> None:
         """`clock`: monotonic seconds, the engine's too."""
         self._slots = slots
         self._links = links
+        self._book = book
         self._clock = clock
         self._version = 0
         self._statistics: SchedulerStatistics | None = None
@@ -47,6 +49,7 @@ class StatusBoard:
     def step(self, report: StepReport) -> None:
         """Figures of the engine; they go out with the next message, and cause none."""
         self._statistics = report.statistics
+        self._book.step(report)
 
     def heartbeat_interval(self, seconds: float) -> None:
         """A balancer expects a status at least this often."""
@@ -105,6 +108,7 @@ class StatusBoard:
             cached_tokens=statistics.cached_tokens if statistics else 0,
             last_step_age_seconds=self._last_step_age_seconds(),
             peer_version_problem=self._links.version_problem,
+            figures=self._book.figures(model),
         )
 
     def _last_step_age_seconds(self) -> float | None:

@@ -58,6 +58,7 @@ class AgentIntake:
             self.agent_lost(older.link)
             older.link.close(REPLACED_CODE, "replaced by a newer link of the same agent")
         self._tables.agents[agent_id] = LinkedAgent(link, status)
+        self._tables.figures.heard(agent_id, link.identity.name, status.figures)
         self._feed(events.AgentJoined(agent_id, link.identity.name, self._facts_of(status)))
 
     def agent_lost(self, link: Link) -> None:
@@ -123,6 +124,7 @@ class AgentIntake:
         agent = self._tables.agents[link.identity.agent_id]
         if status.status_version > agent.status.status_version:
             agent.status = status
+            self._tables.figures.heard(link.identity.agent_id, link.identity.name, status.figures)
             self._feed(events.AgentStatusChanged(link.identity.agent_id, self._facts_of(status)))
 
     def _take_answer(self, stream: ResponseStream, message: Accepted | Refused | Busy) -> None:

@@ -8,10 +8,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
+from balancer.link_traffic import LinkTraffic
 from balancer.linked_agents import LinkIdentity
 from shared.messages_to_agent import MessageToAgent
 
@@ -42,7 +43,7 @@ class Outgoing(NamedTuple):
 class LinkParts:
     """What a link is made of. `encode` returns None for a message that is larger than any link can carry.
 
-    `abort` drops the connection at once; the link's reader then ends.
+    `abort` drops the connection at once; the link's reader then ends. `traffic` counts for all links together.
     """
 
     identity: LinkIdentity
@@ -50,6 +51,7 @@ class LinkParts:
     abort: Callable[[], None]
     clock: Callable[[], float]
     max_outgoing_bytes: int = DEFAULT_MAX_OUTGOING_BYTES
+    traffic: LinkTraffic = field(default_factory=LinkTraffic)
 
 
 class AgentLink:
@@ -65,6 +67,8 @@ class AgentLink:
         self._queued_bytes = 0
         self._head_since = self.last_heard_at  # since when the first entry of the queue is the first
         self._wake = asyncio.Event()
+        self._pings = 0
+        self._ping_left_at: float | None = None  # of the newest ping, until its pong
         self._is_closing = False
 
     def send(self, message: MessageToAgent) -> bool:
@@ -88,15 +92,27 @@ class AgentLink:
     def ping(self) -> None:
         """Ask for a sign of life; one at a time is enough."""
         if not any(entry.kind is OutgoingKind.PING for entry in self._queue):
-            self._put(Outgoing(OutgoingKind.PING, b""))
+            self._pings += 1
+            self._put(Outgoing(OutgoingKind.PING, b"%d" % self._pings))
+
+    def ping_leaves(self) -> None:
+        """The writer hands the newest ping to the connection now."""
+        self._ping_left_at = self._parts.clock()
+
+    def ponged(self, data: bytes) -> None:
+        """A pong came; that of the newest ping tells how long the way there and back takes."""
+        if self._ping_left_at is not None and data == b"%d" % self._pings:
+            self._parts.traffic.round_trip.observe(max(0.0, self._parts.clock() - self._ping_left_at))
+            self._ping_left_at = None
 
     def pong(self, data: bytes) -> None:
         """Answer the agent's ping."""
         self._put(Outgoing(OutgoingKind.PONG, data))
 
-    def heard(self) -> None:
-        """Something came from the agent."""
+    def heard(self, message_bytes: int = 0) -> None:
+        """Something came from the agent; a message, if it has bytes."""
         self.last_heard_at = self._parts.clock()
+        self._parts.traffic.received_bytes += message_bytes
 
     def close(self, code: int, reason: str) -> None:
         """Close after what is queued; idempotent, and nothing can be queued after it."""
@@ -131,6 +147,8 @@ class AgentLink:
         """The first entry went out."""
         entry = self._queue.popleft()
         self._queued_bytes -= len(entry.data)
+        if entry.kind is OutgoingKind.MESSAGE:
+            self._parts.traffic.sent_bytes += len(entry.data)
         self._head_since = self._parts.clock()
 
     @property

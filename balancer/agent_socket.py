@@ -16,6 +16,7 @@ from aiohttp import WSCloseCode, WSMessage, WSMsgType, web
 
 from balancer.agent_link import DEFAULT_MAX_OUTGOING_BYTES, AgentLink, LinkParts
 from balancer.link_tasks import end, watch, write
+from balancer.link_traffic import LinkTraffic
 from balancer.linked_agents import LinkIdentity
 from balancer.switchboard import Switchboard
 from shared import wire
@@ -59,6 +60,7 @@ class AgentSocket:
     settings: AgentSocketSettings
     clock: Callable[[], float]
     authorize: Callable[[web.Request], bool]
+    traffic: LinkTraffic = field(default_factory=LinkTraffic)
     counters: SocketCounters = field(default_factory=SocketCounters)
     _links: dict[AgentLink, None] = field(default_factory=dict)
     _last_left: asyncio.Event = field(default_factory=asyncio.Event)
@@ -109,7 +111,8 @@ class AgentSocket:
             return socket
         self.counters.links_opened += 1
         identity = LinkIdentity(AgentId(hello.agent_id), hello.name, software_version, request.remote or "unknown")
-        link = AgentLink(LinkParts(identity, _encode, _abort_of(request), self.clock, self.settings.max_outgoing_bytes))
+        limit = self.settings.max_outgoing_bytes
+        link = AgentLink(LinkParts(identity, _encode, _abort_of(request), self.clock, limit, self.traffic))
         await self._serve(socket, link, hello)
         return socket
 
@@ -120,6 +123,7 @@ class AgentSocket:
                 pass
         if message.type is not WSMsgType.BINARY:
             raise WireError("the first message is not a greeting", WSCloseCode.PROTOCOL_ERROR)
+        self.traffic.received_bytes += len(message.data)
         hello = wire.decode_hello(message.data)
         if hello.agent_id != agent_id:
             raise WireError("the greeting names another agent than the address", WSCloseCode.POLICY_VIOLATION)
@@ -172,7 +176,7 @@ class AgentSocket:
         """Until the link ends or breaks the protocol. Cancelled here: the frames not yet read are lost with it."""
         while True:
             message = await socket.receive()
-            link.heard()
+            link.heard(len(message.data) if message.type is WSMsgType.BINARY else 0)
             try:
                 if not self._take(message, link):
                     return
@@ -190,6 +194,8 @@ class AgentSocket:
             self.switchboard.agent_message(link, wire.decode_from_agent(message.data))
         elif message.type is WSMsgType.PING:
             link.pong(message.data)
+        elif message.type is WSMsgType.PONG:
+            link.ponged(message.data)
         elif message.type is WSMsgType.TEXT:
             raise WireError("text frames are not part of this protocol", UNSUPPORTED_DATA)
         elif message.type is WSMsgType.ERROR:
@@ -197,7 +203,7 @@ class AgentSocket:
             self._break(link, WSCloseCode.PROTOCOL_ERROR, str(message.data))
             return False
         else:
-            return message.type is WSMsgType.PONG
+            return False
         return True
 
     def _break(self, link: AgentLink, code: int, reason: str) -> None:

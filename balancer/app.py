@@ -7,73 +7,57 @@ the rest; let answers leave; close the agents' sockets; end the side tasks; clos
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import Iterator
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from balancer.agent_socket import AgentSocket, AgentSocketSettings
-from balancer.compat_relay import CompatRelay
-from balancer.compat_routes import CompatQuestions
-from balancer.complete_routes import CompleteRoutes
-from balancer.completions_dialect import CompletionLimits
-from balancer.completions_routes import CompletionsRoutes
 from balancer.core.machine import Machine
 from balancer.core.state import MachineSettings
 from balancer.desired_state_open import open_store
 from balancer.desired_state_store import DesiredStateStore
 from balancer.desired_state_watch import DesiredStateWatch
-from balancer.entrance import AGENT_SOCKET_PREFIX, Entrance
-from balancer.listeners import Listener, new_service
-from balancer.management_routes import add_management_routes
-from balancer.management_services import ManagementServices
-from balancer.metrics import Metrics
-from balancer.native_routes import NativeRoutes
-from balancer.openapi_management import MANAGEMENT
-from balancer.openapi_operations import COMPAT, INFERENCE
-from balancer.openapi_route import OpenApiRoute
+from balancer.entrance import Entrance
+from balancer.metrics.telemetry import Telemetry
+from balancer.otel_export import NoOtelPackages, SpanExport
 from balancer.process_secrets import Secrets
-from balancer.request_body import BodyLimits
+from balancer.request_observers import RequestObservers, open_spans
+from balancer.service_status import service_facts
+from balancer.services import ServiceParts, compat_listener, inference_listener, management_listener
 from balancer.settings import BalancerSettings
+from balancer.side_tasks import SideTask, start_side_tasks
 from balancer.switchboard import Switchboard
 from balancer.switchboard_tables import SwitchboardSettings
-from shared.desired_state import BalancerDesiredState
 from shared.identifiers import new_identifier
+from shared.service_link import ServiceLink, Supervision, reload_when
+from shared.service_manager import ServiceFacts
 from shared.settings_sources import Address
-from shared.version import software_version
 
-AGENT_SOCKET_PATH: Final = AGENT_SOCKET_PREFIX + "{agent_id}"
+CLOSING_SECONDS: Final = 30.0  # after the drain, at most: last lines leave, sockets close, the store closes
 
 _log = logging.getLogger(__name__)
-
-
-class SideTaskDied(Exception):
-    """A task that must run as long as the balancer has ended; the message names it."""
 
 
 class Balancer:
     """Everything of one process. `open` makes it, `serve` runs it once, start to end."""
 
     def __init__(
-        self, settings: BalancerSettings, secrets: Secrets, store: DesiredStateStore, *, checks_every_event: bool
+        self,
+        settings: BalancerSettings,
+        secrets: Secrets,
+        store: DesiredStateStore,
+        spans: SpanExport | None,
+        *,
+        checks_every_event: bool,
     ) -> None:
         self.settings = settings
-        self._store = store
+        self.is_serving = asyncio.Event()
         self._is_shutting_down = False
+        self._store = store
         self._entrance = Entrance(settings, secrets, time.monotonic)
-        self.switchboard = Switchboard(
-            Machine(
-                MachineSettings(
-                    max_buffered_requests=settings.max_buffered_requests,
-                    buffered_request_timeout_seconds=settings.buffered_request_timeout_seconds,
-                    checks_every_event=checks_every_event,
-                )
-            ),
-            time.monotonic,
-            SwitchboardSettings(
-                inference_item_timeout_seconds=settings.inference_item_timeout_seconds,
-                max_pending_bytes=settings.max_pending_bytes,
-            ),
-        )
+        self._telemetry = Telemetry(settings, time.monotonic)
+        self._observers = RequestObservers(settings, self._telemetry.requests, spans)
+        self.switchboard = self._new_switchboard(checks_every_event=checks_every_event)
         self.watch = DesiredStateWatch(store, self.switchboard.set_desired_state, Random())
         self._agent_socket = AgentSocket(
             self.switchboard,
@@ -82,24 +66,53 @@ class Balancer:
             ),
             time.monotonic,
             self._entrance.agents.authorizes,
+            self._telemetry.traffic,
         )
-        self.inference = self._inference_listener()
-        self.compat = self._compat_listener()
-        self.management = self._management_listener()
-        self.is_serving = asyncio.Event()
+        parts = ServiceParts(
+            settings=settings,
+            entrance=self._entrance,
+            switchboard=self.switchboard,
+            watch=self.watch,
+            books=self._observers.books,
+            is_shutting_down=lambda: self._is_shutting_down,
+        )
+        self.inference = inference_listener(parts)
+        self.compat = compat_listener(parts)
+        self.management = management_listener(
+            parts, self._agent_socket, self._telemetry.metrics(self.switchboard, self.watch)
+        )
+
+    def _new_switchboard(self, *, checks_every_event: bool) -> Switchboard:
+        machine = Machine(
+            MachineSettings(
+                max_buffered_requests=self.settings.max_buffered_requests,
+                buffered_request_timeout_seconds=self.settings.buffered_request_timeout_seconds,
+                checks_every_event=checks_every_event,
+            )
+        )
+        settings = SwitchboardSettings(
+            inference_item_timeout_seconds=self.settings.inference_item_timeout_seconds,
+            max_pending_bytes=self.settings.max_pending_bytes,
+        )
+        return Switchboard(machine, time.monotonic, settings, self._telemetry.figures)
 
     @classmethod
     async def open(
         cls, settings: BalancerSettings, secrets: Secrets, *, checks_every_event: bool = False
     ) -> "Balancer":
-        """Open the store and construct the rest. Raises StoreRefused.
+        """Open the store and construct the rest. Raises StoreRefused and NoOtelPackages.
 
         `checks_every_event` is for tests: the machine checks its own records after each fact.
         """
         store = await open_store(
             settings.state_database, password=secrets.redis_password, key_prefix=settings.redis_key_prefix
         )
-        return cls(settings, secrets, store, checks_every_event=checks_every_event)
+        try:
+            spans = await open_spans(settings)
+        except NoOtelPackages:
+            await store.aclose()
+            raise
+        return cls(settings, secrets, store, spans, checks_every_event=checks_every_event)
 
     @property
     def inference_address(self) -> Address:
@@ -116,35 +129,46 @@ class Balancer:
         """Where agents and operators reach it, once it is serving."""
         return self.management.addresses[0]
 
-    async def serve(self, stop: asyncio.Event, read_again: asyncio.Event | None = None) -> None:
-        """Serve until `stop` is set, then stop in order; afterwards nothing of it is left. Each time `read_again` is
-        set, the files of keys, tokens and certificates are read again.
+    async def serve(self, stop: asyncio.Event, supervision: Supervision | None = None) -> None:
+        """Serve until `stop` is set, then stop in order; afterwards nothing of it is left. Each time a reload is asked
+        for, the files of keys, tokens and certificates are read again.
 
         Raises an ExceptionGroup of CannotListen or of SideTaskDied. Cancelled, it closes at once.
         """
+        supervision = supervision or Supervision()
+        link = ServiceLink(supervision.manager, self._service_facts, time.monotonic)
         try:
             async with asyncio.TaskGroup() as tasks:
-                side_tasks = [
-                    tasks.create_task(_must_not_end(self.switchboard.run(), "switchboard"), name="switchboard"),
-                    tasks.create_task(
-                        _must_not_end(self.watch.run(), "desired-state watch"), name="desired-state-watch"
-                    ),
-                    tasks.create_task(
-                        _must_not_end(self._entrance.read_again_when(read_again or asyncio.Event()), "access files"),
-                        name="access-files",
-                    ),
-                ]
+                side_tasks = start_side_tasks(tasks, self._side_tasks(supervision, link))
                 try:
                     await self._start_listening()
                     await stop.wait()
+                    link.stopping(self.settings.drain_timeout_seconds + CLOSING_SECONDS)
                     await self._drain()
                 finally:
                     await self._close_listeners()
                     for task in side_tasks:
                         task.cancel()
         finally:
+            await self._observers.aclose()
             await self._store.aclose()
             _log.info("the balancer has stopped")
+
+    def _side_tasks(self, supervision: Supervision, link: ServiceLink) -> Iterator[SideTask]:
+        reload_steps = [*supervision.reload_steps, self._entrance.read_again]
+        yield self.switchboard.run(), "switchboard"
+        yield self.watch.run(), "desired-state watch"
+        yield reload_when(supervision.reload_asked, link, reload_steps), "reload"
+        yield link.run(), "service manager"
+        yield from self._telemetry.tasks(self.switchboard)
+
+    def _service_facts(self) -> ServiceFacts:
+        return service_facts(
+            self.switchboard.statistics(),
+            self.switchboard.fleet(),
+            listens=self.is_serving.is_set(),
+            knows_state=self.watch.current is not None,
+        )
 
     # The order of starting and stopping
 
@@ -176,81 +200,3 @@ class Balancer:
         await self.compat.close()
         await self._agent_socket.close_all()
         await self.management.close()
-
-    # Construction
-
-    def _inference_listener(self) -> Listener:
-        app = new_service(self.settings.inference_cors_allowed_host, refuse=self._entrance.inference.refusal)
-        NativeRoutes(
-            open_group=self.switchboard.open_group,
-            is_generation_disabled=self._is_generation_disabled,
-            body_limits=self._body_limits(),
-            item_timeout_seconds=self.settings.inference_item_timeout_seconds,
-        ).add_to(app)
-        OpenApiRoute("inference", INFERENCE).add_to(app)
-        return Listener("inference", app, self.settings.inference_addr, self._entrance.tls)
-
-    def _compat_listener(self) -> Listener:
-        app = new_service(
-            self.settings.inference_cors_allowed_host,
-            names_allowed_methods=True,
-            refuse=self._entrance.compat.refusal,
-        )
-        relay = CompatRelay(self.switchboard.open_group, self.settings.inference_item_timeout_seconds)
-        CompatQuestions(
-            fleet=self.switchboard.fleet,
-            wanted_state=self._wanted_state,
-            is_shutting_down=lambda: self._is_shutting_down,
-        ).add_to(app)
-        CompleteRoutes(relay=relay, wanted_state=self._wanted_state, body_limits=self._body_limits()).add_to(app)
-        CompletionsRoutes(
-            relay=relay,
-            wanted_state=self._wanted_state,
-            body_limits=self._body_limits(),
-            fleet=self.switchboard.fleet,
-            limits=CompletionLimits(
-                max_choices=self.settings.max_choices_per_request,
-                allows_text_prompts=self.settings.completions_text_prompts,
-            ),
-        ).add_to(app)
-        OpenApiRoute("compatibility", COMPAT).add_to(app)
-        return Listener("compat", app, self.settings.compat_addr, self._entrance.tls)
-
-    def _management_listener(self) -> Listener:
-        app = new_service(self.settings.management_cors_allowed_host, refuse=self._entrance.management.refusal)
-        add_management_routes(
-            app,
-            ManagementServices(
-                switchboard=self.switchboard,
-                watch=self.watch,
-                metrics=Metrics(self.switchboard.statistics, software_version(), self.settings.metrics_prefix),
-                is_shutting_down=lambda: self._is_shutting_down,
-                body_limits=self._body_limits(),
-            ),
-        )
-        app.router.add_get(AGENT_SOCKET_PATH, self._agent_socket.handle, allow_head=False)
-        OpenApiRoute("management", MANAGEMENT).add_to(app)
-        return Listener("management", app, self.settings.management_addr, self._entrance.tls)
-
-    def _body_limits(self) -> BodyLimits:
-        return BodyLimits(max_bytes=self.settings.max_request_bytes)
-
-    def _wanted_state(self) -> BalancerDesiredState | None:
-        current = self.watch.current
-        return None if current is None else current.state
-
-    def _is_generation_disabled(self) -> bool:
-        """By the state that is wanted, as in Paddler; agents may still be catching up."""
-        current = self.watch.current
-        return current is not None and current.state.inference_parameters.enable_embeddings
-
-
-async def _must_not_end(coroutine: Coroutine[Any, Any, None], name: str) -> None:
-    """Raises SideTaskDied, whatever the coroutine ended with, and logs the cause; cancellation passes through."""
-    try:
-        await coroutine
-    except Exception as error:
-        _log.critical("the %s task died, so the balancer stops", name, exc_info=True)
-        raise SideTaskDied(name) from error
-    _log.critical("the %s task ended, which it never should, so the balancer stops", name)
-    raise SideTaskDied(name)

@@ -18,6 +18,7 @@ from balancer.compat_errors import ENDED_SILENTLY, CompatError, error_of_failure
 from balancer.generation_request import GenerationRequest
 from balancer.json_answers import json_answer
 from balancer.open_group import OpenGroup
+from balancer.request_account import QUIET_BOOKS, RequestAccount, RequestBooks
 from balancer.response_stream import Ended, ResponseStream, StreamEvent, wait_any
 from shared.failures import Failure, FailureKind
 from shared.generation import FinishReason
@@ -36,10 +37,13 @@ ChoiceEvents = tuple[int, Sequence[StreamEvent]]
 
 
 class AnswerShape(Protocol):
-    """One request's answer in the words of its API. `chunk` and `keep` raise ValueError for what cannot be shaped."""
+    """One request's answer in the words of its API. `chunk` and `whole` raise ValueError for what cannot be shaped.
+    `is_long`: `whole` takes so long that others should not wait for it."""
 
     @property
     def keep_alive(self) -> bytes: ...
+    @property
+    def is_long(self) -> bool: ...
     def keep(self, index: int, events: Sequence[StreamEvent]) -> None: ...
     def whole(self) -> dict[str, Any]: ...
     def chunk(self, index: int, events: Sequence[StreamEvent]) -> bytes | None: ...
@@ -53,13 +57,15 @@ ErrorShape = Callable[[CompatError], tuple[int, dict[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """`field_names`: the client's names of what agents blame by ours."""
+    """`field_names`: the client's names of what agents blame by ours. `choices_per_prompt`: choices are numbered prompt
+    by prompt."""
 
     wanted: GenerationRequest
     shape: AnswerShape
     error_shape: ErrorShape
     is_stream: bool
     field_names: Mapping[str, str]
+    choices_per_prompt: int = 1
 
 
 def error_answer(error: CompatError, shape: ErrorShape, request_id: str) -> web.Response:
@@ -76,22 +82,24 @@ class CompatRelay:
     item_timeout_seconds: float
     stall_seconds: float = STALL_SECONDS
     keep_alive_seconds: float = KEEP_ALIVE_SECONDS
+    books: RequestBooks = QUIET_BOOKS
 
-    async def answer(self, request: web.Request, asked: Asked) -> web.StreamResponse:
+    async def answer(self, request: web.Request, asked: Asked, account: RequestAccount) -> web.StreamResponse:
         """Cancelled when the client leaves, wherever that finds us (`handler_cancellation` of our listeners)."""
-        request_id = asked.wanted.request_id
         stream = ChunkedStream(request, stall_seconds=self.stall_seconds)
-        group = self.open_group(asked.wanted)
+        account.streams_into(stream.response)
+        group = self.open_group(replace(asked.wanted, traceparent=account.traceparent))
+        account.admitted(group, choices_per_prompt=asked.choices_per_prompt)
         group.on_abort(stream.abort)  # too slow while we wait for it: its connection's loss cancels us
         try:
-            reader = GroupReader(group.streams)
+            reader = GroupReader(group.streams, account)
             if asked.is_stream:
                 return await self._events(stream, reader, asked)
             return await self._whole(reader, asked)
         except ClientGone:
-            _log.debug("request %s: the client left", request_id)
+            account.client_left()
         except ClientTooSlow:
-            _log.info("request %s: %s", request_id, FailureKind.SLOW_CONSUMER)
+            account.failed(FailureKind.SLOW_CONSUMER)
             stream.abort()
         finally:
             group.leave()  # nothing may be awaited here: this runs while we are cancelled
@@ -100,10 +108,12 @@ class CompatRelay:
     async def _whole(self, reader: "GroupReader", asked: Asked) -> web.Response:
         while not reader.is_over:
             arrived = await reader.wait_events()
-            error = self._error_in(arrived, asked) or _shaped(partial(_keep_all, asked.shape, arrived), asked)
+            error = self._error_in(arrived, asked) or _shaped(partial(_keep_all, asked.shape, arrived), reader.account)
             if error is not None:
                 return error_answer(error, asked.error_shape, asked.wanted.request_id)
-        return json_answer(asked.shape.whole(), {"X-Request-Id": asked.wanted.request_id})
+        if asked.shape.is_long:  # seconds, in which streams and heartbeats must go on
+            return await asyncio.to_thread(_whole_answer, asked, reader.account)
+        return _whole_answer(asked, reader.account)
 
     async def _events(self, stream: ChunkedStream, reader: "GroupReader", asked: Asked) -> web.StreamResponse:
         arrived = await reader.wait_events()
@@ -137,7 +147,7 @@ class CompatRelay:
         def shape() -> None:
             documents.extend(one for one in (asked.shape.chunk(*events) for events in arrived) if one is not None)
 
-        error = self._error_in(arrived, asked) or _shaped(shape, asked)
+        error = self._error_in(arrived, asked) or _shaped(shape, reader.account)
         if error is not None:
             return [*documents, *asked.shape.error_events(error)], True
         if reader.is_over:
@@ -162,9 +172,10 @@ class CompatRelay:
 
 
 class GroupReader:
-    """All streams of a group, read side by side as `OpenGroup` asks for."""
+    """All streams of a group, read side by side as `OpenGroup` asks for; each read is told to the account."""
 
-    def __init__(self, streams: Sequence[ResponseStream]) -> None:
+    def __init__(self, streams: Sequence[ResponseStream], account: RequestAccount) -> None:
+        self.account = account
         self._open = list(streams)
 
     @property
@@ -176,6 +187,8 @@ class GroupReader:
         """By choice, whatever there is; waits for the first. Being cancelled here loses nothing."""
         await wait_any(self._open)
         arrived = [(stream.index, stream.take_nowait()) for stream in self._open if stream.has_events]
+        for index, events in arrived:
+            self.account.read(index, events)
         over = {index for index, events in arrived if isinstance(events[-1], Ended)}
         self._open = [stream for stream in self._open if stream.index not in over]
         return [*arrived]
@@ -186,11 +199,24 @@ def _keep_all(shape: AnswerShape, arrived: Sequence[ChoiceEvents]) -> None:
         shape.keep(index, events)
 
 
-def _shaped(shape: Callable[[], object], asked: Asked) -> CompatError | None:
+def _whole_answer(asked: Asked, account: RequestAccount) -> web.Response:
+    answers: list[web.Response] = []
+
+    def shape() -> None:
+        answers.append(json_answer(asked.shape.whole(), {"X-Request-Id": asked.wanted.request_id}))
+
+    error = _shaped(shape, account)
+    return answers[0] if error is None else error_answer(error, asked.error_shape, asked.wanted.request_id)
+
+
+def _shaped(shape: Callable[[], object], account: RequestAccount) -> CompatError | None:
     """Run it; a bug of ours or of an agent must not look like an answer that goes on for ever."""
     try:
         shape()
     except Exception:
-        _log.exception("request %s: its answer could not be shaped", asked.wanted.request_id)
+        _log.exception(
+            "request %s: its answer could not be shaped", account.record.request_id, extra=account.log_fields
+        )
+        account.failed(FailureKind.INTERNAL)
         return error_of_failure(Failure(FailureKind.INTERNAL, ""), 0.0)
     return None

@@ -80,6 +80,7 @@ class CompleteAnswers:
         self._texts: list[str] = []
         self._ended: Ended | None = None
         self.keep_alive: Final = habits.keep_alive
+        self.is_long: Final = False
 
     def keep(self, index: int, events: Sequence[StreamEvent]) -> None:
         """For a whole answer."""

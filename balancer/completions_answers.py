@@ -20,6 +20,9 @@ DONE: Final = b"data: [DONE]\n\n"
 COMMENT: Final = b": still here\n\n"
 """Keeps proxies from giving up on a quiet stream."""
 
+LONG_PACKED_BYTES: Final = 64 * 1024
+"""Of log-probabilities. To shape so many takes some 20 ms."""
+
 
 def sse_data(document: Json) -> bytes:
     """One data-only event."""
@@ -28,16 +31,17 @@ def sse_data(document: Json) -> bytes:
 
 @dataclass(slots=True)
 class _Piece:
-    """What some events brought of one choice."""
+    """What some events brought of one choice. Log-probabilities stay packed until they are told: read, they take ten
+    times the room. `echoed_characters`: of text before the first token."""
 
     texts: list[str] = field(default_factory=list)
     token_ids: list[int] = field(default_factory=list)
-    prompt_places: list[LogprobPlace] = field(default_factory=list)
-    places: list[LogprobPlace] = field(default_factory=list)
+    packed_prompt_places: list[bytes] = field(default_factory=list)
+    packed_places: list[bytes] = field(default_factory=list)
+    echoed_characters: int = 0
     ended: Ended | None = None
 
     def take(self, events: Sequence[StreamEvent]) -> None:
-        """Raises ValueError when an agent's log-probabilities cannot be read."""
         for event in events:
             if isinstance(event, Ended):
                 self.ended = event
@@ -45,8 +49,19 @@ class _Piece:
                 item = event.item
                 self.texts.append(item.text)
                 self.token_ids += item.token_ids
+                if not self.token_ids:
+                    self.echoed_characters += len(item.text)
                 if item.logprobs is not None:
-                    (self.places if item.token_ids else self.prompt_places).extend(unpack_places(item.logprobs))
+                    (self.packed_places if item.token_ids else self.packed_prompt_places).append(item.logprobs)
+
+    @property
+    def packed_bytes(self) -> int:
+        """Of its log-probabilities."""
+        return sum(map(len, self.packed_places)) + sum(map(len, self.packed_prompt_places))
+
+
+def _places(packed: Sequence[bytes]) -> list[LogprobPlace]:
+    return [place for one in packed for place in unpack_places(one)]
 
 
 class CompletionAnswers:
@@ -71,11 +86,16 @@ class CompletionAnswers:
         }
 
     def keep(self, index: int, events: Sequence[StreamEvent]) -> None:
-        """For a whole answer: what came of one choice. Raises ValueError as `chunk` does."""
+        """For a whole answer: what came of one choice."""
         self._kept[index].take(events)
 
+    @property
+    def is_long(self) -> bool:
+        """Whether `whole` takes so long that nothing else should wait for it."""
+        return sum(piece.packed_bytes for piece in self._kept) > LONG_PACKED_BYTES
+
     def whole(self) -> Json:
-        """The whole answer, once every choice has ended well."""
+        """The whole answer, once every choice has ended well. Raises ValueError as `chunk` does."""
         choices = [self._choice(index, piece) for index, piece in enumerate(self._kept)]
         return {**self._head, "choices": choices, "usage": self.usage()}
 
@@ -88,7 +108,7 @@ class CompletionAnswers:
         piece.take(events)
         is_told = piece.ended is not None or any(piece.texts)
         is_told |= self._body.return_token_ids and bool(piece.token_ids)
-        is_told |= bool(piece.places or piece.prompt_places)
+        is_told |= bool(piece.packed_places or piece.packed_prompt_places)
         if not is_told:
             return None
         return sse_data({**self._head, "choices": [self._choice(index, piece)], "usage": None})
@@ -119,20 +139,21 @@ class CompletionAnswers:
 
     def _choice(self, index: int, piece: _Piece) -> Json:
         body, ended = self._body, piece.ended
+        prompt_places, places = _places(piece.packed_prompt_places), _places(piece.packed_places)
         if ended is not None:
             self._usages[index] = ended.usage
         reason = None if ended is None or ended.finish_reason is None else ended.finish_reason.value
         choice: Json = {
             "index": index,
             "text": "".join(piece.texts),
-            "logprobs": self._logprobs(index, piece),
+            "logprobs": self._logprobs(index, piece, prompt_places, places),
             "finish_reason": reason,
             "matched_stop": None if ended is None else ended.matched_stop,
         }
         if body.return_logprob:
             choice["meta_info"] = meta_info(
-                self._prompt_places(index, piece, self._starts[1]),
-                piece.places,
+                self._prompt_places(index, prompt_places, self._starts[1]),
+                places,
                 top_count=body.top_logprobs_num,
                 with_text=body.return_text_in_logprobs,
             )
@@ -142,17 +163,21 @@ class CompletionAnswers:
                 prompt = body.prompt[index // body.n]
                 choice["prompt_token_ids"] = None if isinstance(prompt, str) else unpack(prompt.packed)
         self._has_begun[index] = True
-        self._prompt_places_told[index] += len(piece.prompt_places)
+        self._prompt_places_told[index] += len(prompt_places)
         return choice
 
-    def _logprobs(self, index: int, piece: _Piece) -> Json | None:
+    def _logprobs(
+        self, index: int, piece: _Piece, prompt_places: list[LogprobPlace], places: list[LogprobPlace]
+    ) -> Json | None:
         if self._body.logprobs is None:
             return None
-        return self._openai[index].shape([*self._prompt_places(index, piece, self._starts[0]), *piece.places])
+        if self._body.echo and self._starts[0] < 0:
+            self._openai[index].skip(piece.echoed_characters)
+        return self._openai[index].shape([*self._prompt_places(index, prompt_places, self._starts[0]), *places])
 
-    def _prompt_places(self, index: int, piece: _Piece, start: int) -> list[LogprobPlace]:
+    def _prompt_places(self, index: int, places: list[LogprobPlace], start: int) -> list[LogprobPlace]:
         """The agent tells of the prompt from the lesser of both shapes' starts on; each has its own."""
         if start < 0:
             return []
         first = min(one for one in self._starts if one >= 0)
-        return piece.prompt_places[max(0, start - first - self._prompt_places_told[index]) :]
+        return places[max(0, start - first - self._prompt_places_told[index]) :]

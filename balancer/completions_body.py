@@ -78,6 +78,8 @@ def _biases(value: Any) -> Any:
             raise fault("must have token ids as keys, such as 50256")
         if type(bias) not in (int, float):
             raise fault("must have numbers as values")
+        if int(key) in biases:
+            raise fault("must have each token id once, also with zeros in front of it")
         biases[int(key)] = float(bias)
     return biases
 
@@ -183,7 +185,7 @@ class CompletionBody(NullIsDefault):
     min_p: float = Field(0.0, ge=0.0, le=1.0, description="relative to the likeliest token's probability; 0: off")
     frequency_penalty: Penalty = Field(0.0, description="per occurrence in the answer")
     presence_penalty: Penalty = Field(0.0, description="once for a token in the answer")
-    repetition_penalty: float = Field(1.0, gt=0.0, le=2.0, description="scales logits of answered tokens, after these two")
+    repetition_penalty: float = Field(1.0, gt=0.0, le=2.0, description="scales logits of tokens in the answer, last")
     stop: Stops = Field([], description="a string or up to 32; the earliest in the text ends it and is cut off")
     stop_token_ids: StopTokens = Field([], description="any of these tokens ends it; its text is cut off")
     stream: bool = Field(False, description="server-sent events as the answer comes")

@@ -14,6 +14,10 @@ from shared.generation_options import LogprobOptions, SamplingOptions, StopOptio
 from shared.prefix_hashes import BLOCK_BYTES, MAX_HASHES, prefix_hashes
 
 ENDPOINT: Final = "completions"
+MAX_PROMPT_LOGPROBS: Final = 1_000_000
+"""Of one request, over all its choices. A prompt is evaluated so fast that without a bound one request would fill the
+balancer's memory; each costs some 40 bytes of the answer."""
+
 _HASHED: Final = BLOCK_BYTES * MAX_HASHES
 
 
@@ -78,6 +82,8 @@ def _between_fields(body: CompletionBody, limits: CompletionLimits) -> Failure |
         return _refusal("prompt", "must be token ids here; text goes to /v1/complete")
     choices = len(body.prompt) * body.n
     if choices > limits.max_choices:
+        if body.n == 1:
+            return _refusal("prompt", f"holds {choices} prompts; at most {limits.max_choices} can be")
         return _refusal("n", f"asks for {choices} choices together with prompt; at most {limits.max_choices} can be")
     if body.min_tokens > body.max_tokens:
         return _refusal("min_tokens", f"must be at most max_tokens, which is {body.max_tokens}")
@@ -89,7 +95,7 @@ def _between_fields(body: CompletionBody, limits: CompletionLimits) -> Failure |
         for name in ("logprob_start_len", "top_logprobs_num", "token_ids_logprob", "return_text_in_logprobs"):
             if getattr(body, name) != CompletionBody.model_fields[name].default:
                 return _refusal(name, "needs return_logprob to be true")
-    return _start_beyond_prompt(body)
+    return _start_beyond_prompt(body) or _too_many_logprobs(body)
 
 
 def _start_beyond_prompt(body: CompletionBody) -> Failure | None:
@@ -97,6 +103,23 @@ def _start_beyond_prompt(body: CompletionBody) -> Failure | None:
         if isinstance(prompt, TokenPrompt) and body.logprob_start_len >= prompt.count:
             return _refusal("logprob_start_len", f"is beyond a prompt of {prompt.count} tokens")
     return None
+
+
+def _too_many_logprobs(body: CompletionBody) -> Failure | None:
+    """Of prompts alone: those of an answer come as slowly as its tokens do."""
+    start = min((one for one in logprob_start(body) if one >= 0), default=None)
+    if start is None:
+        return None
+    # A text has at most a token for each of its bytes.
+    lengths = (len(prompt.encode()) if isinstance(prompt, str) else prompt.count for prompt in body.prompt)
+    places = body.n * sum(max(0, length - start) for length in lengths)
+    each = 1 + max(body.logprobs or 0, body.top_logprobs_num) + len(body.token_ids_logprob)
+    if places * each <= MAX_PROMPT_LOGPROBS:
+        return None
+    blamed = "logprob_start_len" if body.return_logprob and body.logprob_start_len >= 0 else "logprobs"
+    return _refusal(
+        blamed, f"asks for {places * each} log-probabilities of prompts; at most {MAX_PROMPT_LOGPROBS} can be"
+    )
 
 
 def _beyond_fleet(body: CompletionBody, fleet: FleetLimits) -> Failure | None:

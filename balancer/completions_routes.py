@@ -18,11 +18,14 @@ from balancer.completions_body import CompletionBody
 from balancer.completions_dialect import CompletionLimits, completion_of
 from balancer.fleet_limits import fleet_limits
 from balancer.management_services import FleetView
+from balancer.request_account import RequestAccount
 from balancer.request_body import BodyLimits, BodyRefused, read_body
+from balancer.request_record import Endpoint
 from balancer.served_models import choose_adapter
 from shared.desired_state import BalancerDesiredState
 from shared.failures import Failure, FailureKind
 from shared.identifiers import new_identifier
+from shared.log_fields import fields
 
 COMPLETIONS_PATH: Final = "/v1/completions"
 
@@ -52,20 +55,34 @@ class CompletionsRoutes:
     async def complete(self, request: web.Request) -> web.StreamResponse:
         """Cancelled when the client leaves."""
         request_id = f"cmpl-{new_identifier()}"
+        with self.relay.books.open(Endpoint.COMPLETIONS, request_id, request) as account:
+            return account.answered(await self._answered(request, account))
+
+    async def _answered(self, request: web.Request, account: RequestAccount) -> web.StreamResponse:
+        request_id = account.record.request_id
         try:
             body = await read_body(request, CompletionBody, self.body_limits, wrong_type_status=415)
         except BodyRefused as refused:
             return error_answer(error_of_body(refused), in_openai_shape, request_id)
         if body.user is not None:
-            _log.info("request %s: user %s", body.rid or request_id, hashlib.sha256(body.user.encode()).hexdigest())
+            digest = hashlib.sha256(body.user.encode()).hexdigest()
+            _log.info(
+                "request %s has a user",
+                body.rid or request_id,
+                extra=fields(request_id=body.rid or request_id, user=digest),
+            )
+        account.record.is_stream = body.stream
         asked = self._asked(body, body.rid or request_id)
         if isinstance(asked, Failure):
+            account.failed(asked.kind)
             error = error_of_failure(asked, self.relay.item_timeout_seconds)
             return error_answer(error, in_openai_shape, request_id)
         answer_id = asked.wanted.request_id
+        account.named(answer_id)
+        account.record.model = body.model
         self._running.add(answer_id)
         try:
-            return await self.relay.answer(request, asked)
+            return await self.relay.answer(request, asked, account)
         finally:
             self._running.discard(answer_id)
 
@@ -86,4 +103,4 @@ class CompletionsRoutes:
         if completion.constraint_field is not None:
             names["grammar"] = completion.constraint_field
         answers = CompletionAnswers(body, answer_id, int(time.time()))
-        return Asked(completion.request, answers, in_openai_shape, body.stream, names)
+        return Asked(completion.request, answers, in_openai_shape, body.stream, names, body.n)

@@ -43,18 +43,17 @@ class Entrance:
         """For every listener; None: without TLS."""
         return None if self._tls is None else self._tls.context
 
-    async def read_again_when(self, asked: asyncio.Event) -> None:
-        """Each time `asked` is set: all files, or none of them if one is refused. Never returns."""
-        while True:
-            await asked.wait()
-            asked.clear()
-            try:
-                secrets = await asyncio.to_thread(Secrets.read, self._settings)
-            except AccessFileRefused as refused:
-                _log.error("keys, tokens and certificates stay what they were: %s", refused)
-            else:
-                self._change(secrets)
-                _log.info("keys, tokens and certificates were read again")
+    async def read_again(self) -> None:
+        """All files, or none of them if one is refused."""
+        if not self._settings.has_access_files:
+            return
+        try:
+            secrets = await asyncio.to_thread(Secrets.read, self._settings)
+        except AccessFileRefused as refused:
+            _log.error("keys, tokens and certificates stay what they were: %s", refused)
+        else:
+            self._change(secrets)
+            _log.info("keys, tokens and certificates were read again")
 
     def _change(self, secrets: Secrets) -> None:
         self.agents.change(secrets.agent_token)

@@ -50,6 +50,7 @@ class GenerationRequest:
     priority: int = 0
     prefix_hashes: tuple[int, ...] = ()
     options: GenerationOptions = GenerationOptions()
+    traceparent: str | None = None  # of the trace that the client or we ourselves keep, as W3C writes it
 
     def prompt_of(self, member: MemberRequest) -> tuple[str | None, bytes | None]:
         """Text or packed token ids."""

@@ -21,6 +21,7 @@ async def write(socket: web.WebSocketResponse, link: AgentLink) -> None:
             if entry.kind is OutgoingKind.MESSAGE:
                 await socket.send_bytes(entry.data)
             elif entry.kind is OutgoingKind.PING:
+                link.ping_leaves()  # before it does: its pong may be read before the write returns
                 await socket.ping(entry.data)
             elif entry.kind is OutgoingKind.PONG:
                 await socket.pong(entry.data)

@@ -10,6 +10,8 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 
 from balancer.cors import CrossOriginRules
+from balancer.malformed_requests import SERVER_NAME, QuietRunner
+from balancer.request_names import name_request
 from shared.settings_sources import Address
 
 KEEP_ALIVE_SECONDS: Final = 75.0  # longer than the 60 s of common front proxies, so that they close first
@@ -67,12 +69,13 @@ def new_service(
     app = web.Application(middlewares=[outer_layer], logger=_log)
     app.on_response_prepare.append(rules.mark)
     app.on_response_prepare.append(_name_ourselves)
+    app.on_response_prepare.append(name_request)
     app.router.add_get(HEALTH_PATH, _health)
     return app
 
 
 async def _name_ourselves(_: web.Request, response: web.StreamResponse) -> None:
-    response.headers[hdrs.SERVER] = "steersman"  # instead of aiohttp's, which tells the versions of what we run on
+    response.headers[hdrs.SERVER] = SERVER_NAME
 
 
 async def _health(_: web.Request) -> web.Response:
@@ -86,7 +89,7 @@ class Listener:
         self.name = name
         self._tls = tls
         self._address = address
-        self._runner = web.AppRunner(
+        self._runner = QuietRunner(
             app,
             # Off by default, and then a handler that waits never learns that its client has left.
             handler_cancellation=True,

@@ -20,8 +20,12 @@ class OpenAiLogprobs:
         self._decoder = _utf8_decoder(errors="replace")
         self._characters = 0
 
+    def skip(self, characters: int) -> None:
+        """Of text whose tokens are not told of."""
+        self._characters += characters
+
     def shape(self, places: Sequence[LogprobPlace]) -> Json:
-        """`text_offset`: characters of text before the token, counting from the first token that was told of."""
+        """`text_offset`: characters of the choice's text before the token."""
         offsets = []
         for place in places:
             offsets.append(self._characters)

@@ -7,12 +7,13 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from balancer import fleet_view, metrics
+from balancer import fleet_view
 from balancer.agent_questions import AgentDidNotAnswer, AgentGone, AgentUnknown
 from balancer.desired_state_routes import DesiredStateRoutes
 from balancer.json_answers import json_answer
 from balancer.management_services import ManagementServices
 from balancer.snapshot_stream import SnapshotStreams
+from shared.metric_families import CONTENT_TYPE
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +68,7 @@ class ManagementRoutes:
         return json_answer(document, status=200 if is_ready else 503)
 
     async def metrics(self, _: web.Request) -> web.Response:
-        return web.Response(body=self._services.metrics.exposition(), headers={"Content-Type": metrics.CONTENT_TYPE})
+        return web.Response(body=await self._services.metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
 
     async def agents(self, _: web.Request) -> web.Response:
         return json_answer(self._agents())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from balancer.desired_state_watch import DesiredStateWatch
-from balancer.metrics import Metrics
+from balancer.metrics.exposition import Metrics
 from balancer.request_body import BodyLimits
 from shared.agent_status import AgentStatus
 from shared.desired_state import AgentDesiredState

@@ -21,6 +21,9 @@ TEXT_TYPE: Final = "text/plain"
 EVENTS_TYPE: Final = "text/event-stream"
 DONE: Final = "[DONE]"
 _SCHEMAS: Final = "#/components/schemas/"
+_TRIED_AGAIN: Final = frozenset({429, 503, 529})
+_RETRY_AFTER: Final[Json] = {"description": "seconds until it is worth another try", "schema": {"type": "integer"}}
+_REQUEST_ID: Final[Json] = {"description": "the id in stories and logs", "schema": {"type": "string"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,10 @@ def _operation(operation: Operation, schemas: Schemas) -> Json:
         "summary": operation.what,
         "security": [] if operation.is_open else [{}, {"key": []}],  # {}: where the operator asks for no key
         "parameters": [*_path_parameters(operation.path), *map(_header, operation.headers)],
-        "responses": {str(answer.status): _answer(answer, schemas) for answer in operation.answers},
+        "responses": {
+            str(answer.status): {**_headers(operation, answer), **_answer(answer, schemas)}
+            for answer in operation.answers
+        },
     }
     if operation.body is not None:
         content = {JSON_TYPE: {"schema": schemas[operation.body]}}
@@ -120,6 +126,13 @@ def _path_parameters(path: str) -> Iterator[Json]:
 def _header(header: Header) -> Json:
     schema: Json = {"type": "string", **({"enum": list(header.values)} if header.values else {})}
     return {"name": header.name, "in": "header", "description": header.what, "schema": schema}
+
+
+def _headers(operation: Operation, answer: Answer) -> Json:
+    headers: Json = {"x-request-id": _REQUEST_ID} if operation.method == "post" else {}
+    if answer.status in _TRIED_AGAIN:
+        headers["Retry-After"] = _RETRY_AFTER
+    return {"headers": headers} if headers else {}
 
 
 def _answer(answer: Answer, schemas: Schemas) -> Json:

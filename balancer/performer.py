@@ -10,6 +10,7 @@ from balancer.open_group import OpenGroup
 from balancer.switchboard_tables import SwitchboardTables
 from shared.failures import Failure, FailureKind
 from shared.generation import Usage
+from shared.log_fields import fields
 from shared.messages_to_agent import Cancel, Generate, SetState
 
 _WORTH_A_WARNING: Final = frozenset(
@@ -78,8 +79,14 @@ class Performer:
         if opened is None:
             return
         failure = action.failure
-        level = logging.WARNING if failure.kind in _WORTH_A_WARNING else logging.DEBUG
-        logger.log(level, "request %s failed: %s: %s", opened.request_id, failure.kind, failure.message)
+        if failure.kind in _WORTH_A_WARNING:  # the others' sentences may quote the request
+            logger.warning(
+                "request %s failed: %s: %s",
+                opened.request_id,
+                failure.kind,
+                failure.message,
+                extra=fields(request_id=opened.request_id),
+            )
         for stream in opened.streams:
             stream.end(None, Usage(), failure, self._clock())
         if failure.kind is FailureKind.SLOW_CONSUMER:
@@ -125,4 +132,5 @@ def _generate(opened: OpenGroup, index: int, action: actions.Dispatch) -> Genera
         echo=options.echo,
         adapter=options.adapter,
         parses_special=options.parses_special,
+        traceparent=request.traceparent,
     )

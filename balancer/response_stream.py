@@ -76,6 +76,7 @@ class ResponseStream:
         "agent_name",
         "attempt",
         "delivered_characters",
+        "dispatched_at",
         "group",
         "index",
         "is_closed",
@@ -100,6 +101,7 @@ class ResponseStream:
         self.agent_id: AgentId | None = None  # None: on no agent
         self.agent_name: str | None = None
         self.last_item_at = 0.0
+        self.dispatched_at: float | None = None  # when it first went to an agent
         self.token_ids: array[int] = array("i")
         self.delivered_characters = 0
         self.unread_since: float | None = None  # since when the oldest event in the mailbox waits for its reader
@@ -119,6 +121,8 @@ class ResponseStream:
         self.agent_id = agent_id
         self.agent_name = agent_name
         self.last_item_at = now
+        if self.dispatched_at is None:
+            self.dispatched_at = now
 
     def leave_agent(self) -> None:
         """The agent gave the member back, or is gone."""

@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from balancer.cors import parse_origin
+from balancer.otel_endpoint import check_otel_endpoint
 from balancer.redis_address import DEFAULT_KEY_PREFIX
 from shared.settings_sources import Address, AlsoSpelled, Command, Duration, HostPort, SettingsModel
 
@@ -18,6 +19,13 @@ COMMAND: Final = Command(
         "Without any flag it serves on this machine only and forgets the desired state when it stops."
     ),
     environment_prefix="STEERSMAN_BALANCER_",
+    lesson=(
+        "examples:",
+        "  steersman balancer",
+        "  steersman balancer --state-database file:///var/lib/steersman/state.json",
+        "  steersman balancer --state-database redis://127.0.0.1:6379/0 --log-format json",
+        "Then: steersman agent --management-addr 127.0.0.1:8060 --slots 4; steersman status",
+    ),
 )
 
 MAX_HEARTBEAT_SECONDS: Final = 600.0
@@ -76,10 +84,17 @@ class BalancerSettings(SettingsModel):
     max_choices_per_request: int = Field(
         128, ge=1, le=128, description="how many answers one request may ask for: its prompts times n"
     )
-    metrics_prefix: str = Field(
+    metrics_prefix: Annotated[str, AlsoSpelled("statsd-prefix")] = Field(
         "paddler_",
-        description="begins the names of Paddler's three gauges in /metrics",
+        description="begins the names of Paddler's three gauges in /metrics and for StatsD",
     )
+    agent_metrics: bool = Field(
+        False, description="also show figures of each agent in /metrics, for at most 1,000 names of agents"
+    )
+    statsd_addr: HostPort | None = Field(
+        None, description="HOST:PORT of a StatsD server that gets Paddler's three gauges over UDP"
+    )
+    statsd_reporting_interval_seconds: Duration = Field(10.0, description="how often the StatsD server gets them")
     max_request_bytes: int = Field(
         8 * 1024 * 1024,
         ge=1024,
@@ -114,6 +129,20 @@ class BalancerSettings(SettingsModel):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="debug, info, warning or error; logs go to stderr"
     )
+    log_format: Literal["readable", "json"] = Field(
+        "readable", description="how lines of the log look: readable, or json, one object a line"
+    )
+    log_prompts: bool = Field(
+        False,
+        description="log the beginning of every prompt: for debugging only, since whoever reads the log reads them",
+    )
+    otel_endpoint: Annotated[str | None, AfterValidator(check_otel_endpoint)] = Field(
+        None,
+        description=(
+            "the URL of an OpenTelemetry collector that gets a span of each request over OTLP/HTTP, such as "
+            "http://127.0.0.1:4318; needs the extra `otel`"
+        ),
+    )
 
     @property
     def has_access_files(self) -> bool:
@@ -132,6 +161,13 @@ class BalancerSettings(SettingsModel):
     def _check_prefix(cls, value: str) -> str:
         if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}", value):
             raise ValueError("must begin with a letter or _, then letters, digits and _, at most 64 in all")
+        return value
+
+    @field_validator("statsd_reporting_interval_seconds")
+    @classmethod
+    def _bound_reporting_interval(cls, value: float) -> float:
+        if value < 0.01:
+            raise ValueError("must be 10ms or more")
         return value
 
     @field_validator("heartbeat_interval_seconds")

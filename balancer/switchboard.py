@@ -18,6 +18,7 @@ from balancer.core import events
 from balancer.core.machine import BalancerStatistics, Machine
 from balancer.generation_request import GenerationRequest
 from balancer.linked_agents import FleetSnapshot, Link, snapshot_of
+from balancer.metrics.figure_sums import FigureSums
 from balancer.open_group import OpenGroup
 from balancer.performer import Performer
 from balancer.response_stream import ResponseStream
@@ -33,14 +34,21 @@ SWEEP_INTERVAL_SECONDS = 1.0
 
 
 class Switchboard:
-    """One per balancer; made and used in one event loop. `clock` is monotonic, in seconds."""
+    """One per balancer; made and used in one event loop. `clock` is monotonic, in seconds. `figures` adds up what
+    agents say that they have done."""
 
-    def __init__(self, machine: Machine, clock: Callable[[], float], settings: SwitchboardSettings) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        clock: Callable[[], float],
+        settings: SwitchboardSettings,
+        figures: FigureSums | None = None,
+    ) -> None:
         self.changes = ChangeSignal()
         self._machine = machine
         self._clock = clock
         self._settings = settings
-        self._tables = SwitchboardTables()
+        self._tables = SwitchboardTables(figures=FigureSums() if figures is None else figures)
         self._queries = AgentQueries(settings.query_timeout_seconds)
         self._intake = AgentIntake(self._tables, settings, clock, self._feed, self._queries)
         self._performer = Performer(self._tables, clock, self._feed)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from balancer.linked_agents import LinkedAgent
+from balancer.metrics.figure_sums import FigureSums
 from balancer.open_group import OpenGroup
 from balancer.response_stream import DEFAULT_MAX_PENDING_BYTES, ResponseStream
 from shared.desired_state import AgentDesiredState
@@ -27,10 +28,12 @@ class SwitchboardSettings:
 @dataclass(slots=True)
 class SwitchboardTables:
     """`open`: groups whose handler has not left. `streams`: of every member that the machine knows, so also of
-    cancelled members whose agent has not confirmed. `agents`: the current link of each agent."""
+    cancelled members whose agent has not confirmed. `agents`: the current link of each agent. `figures`: what agents
+    have done, also those that are gone."""
 
     open: dict[GroupId, OpenGroup] = field(default_factory=dict)
     streams: dict[MemberId, ResponseStream] = field(default_factory=dict)
     agents: dict[AgentId, LinkedAgent] = field(default_factory=dict)
+    figures: FigureSums = field(default_factory=FigureSums)
     wanted_revision: int | None = None
     applicable_state: AgentDesiredState | None = None

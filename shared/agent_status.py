@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from shared.agent_figures import AgentFigures
 from shared.desired_state import StrictModel
 
 MAX_ISSUES = 300  # one SlotCannotStart per slot, at most 255 slots, and a few others
@@ -83,3 +84,4 @@ class AgentStatus(StrictModel):
     last_step_age_seconds: float | None = None  # since the engine last advanced while it had work; None: idle
     cached_prefix_hashes: list[int] = Field(default_factory=list, max_length=MAX_CACHED_PREFIX_HASHES)
     peer_version_problem: Text | None = None  # a balancer that speaks another protocol version
+    figures: AgentFigures = Field(default_factory=AgentFigures)  # counted since the agent's process began

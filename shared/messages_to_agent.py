@@ -14,6 +14,7 @@ MAX_INLINE_TEXT = 64 * 1024 * 1024
 MAX_CONSTRAINT_BYTES = 1024 * 1024  # in UTF-8
 MAX_ROOT_CHARACTERS = 256
 MAX_ADAPTER_NAME_CHARACTERS = 256
+MAX_TRACEPARENT_CHARACTERS = 55  # of version 00, which is what we write
 
 Id = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Seed = Annotated[int, Field(ge=0, le=2**64 - 1)]
@@ -59,6 +60,8 @@ class Generate(StrictModel):
 
     `echo`: the prompt's text comes first, in items without token ids. `adapter`: by its name in the desired state.
     `parses_special`: names of special tokens in a `raw_prompt` become those tokens.
+
+    `traceparent`: of the trace that the request belongs to (see `shared.trace_context`), for logs.
     """
 
     member: Id
@@ -77,6 +80,7 @@ class Generate(StrictModel):
     echo: bool = False
     adapter: Annotated[str, Field(max_length=MAX_ADAPTER_NAME_CHARACTERS)] | None = None
     parses_special: bool = True
+    traceparent: Annotated[str, Field(max_length=MAX_TRACEPARENT_CHARACTERS)] | None = None
 
 
 class Cancel(StrictModel):

@@ -3,15 +3,17 @@
 A command describes its settings as one pydantic model. A field `drain_timeout_seconds` of type `Duration` is
 the flag `--drain-timeout`, the variable `<PREFIX>DRAIN_TIMEOUT` and the line `drain-timeout = "60s"` of the
 file that `--config` names. A list may be given several times as a flag, and with commas in a variable.
+A field marked `Positional` is a word of the line instead and comes from nowhere else.
 """
 
 import argparse
 import re
+import textwrap
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
@@ -20,6 +22,7 @@ from shared.fault_words import fault_words
 
 MAX_CONFIG_BYTES = 1 << 20
 MAX_DURATION_SECONDS = 10_000_000.0
+HELP_COLUMNS = 78
 
 _UNITS_SECONDS = {"": 0.001, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"(\d{1,10}(?:\.\d{1,6})?)(ms|s|m|h|)")
@@ -39,6 +42,18 @@ class AlsoSpelled(NamedTuple):
     """Put into a field's `Annotated[...]`: a second spelling of its flag, without the dashes in front."""
 
     flag: str
+
+
+class Spelled(NamedTuple):
+    """Put into a field's `Annotated[...]`: its flag, where the field cannot have that name."""
+
+    flag: str
+
+
+class Positional(NamedTuple):
+    """Put into a field's `Annotated[...]`: no flag, but a word of the command line; what `--help` calls it."""
+
+    metavar: str
 
 
 class Address(NamedTuple):
@@ -93,11 +108,15 @@ HostPort = Annotated[Address, BeforeValidator(parse_address)]
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What a command is called and where its settings come from. `environment_prefix`: `STEERSMAN_AGENT_`."""
+    """What a command is called and where its settings come from. `environment_prefix`: `STEERSMAN_AGENT_`.
+
+    `lesson`: what `--help` ends with, line by line: examples, exit statuses.
+    """
 
     program: str
     summary: str
     environment_prefix: str
+    lesson: tuple[str, ...] = ()
 
 
 Settings = TypeVar("Settings", bound=SettingsModel)
@@ -111,8 +130,9 @@ def load_settings(
     Variables under the prefix that name no setting are ignored: Kubernetes sets some for a service of that
     name.
     """
-    options = [_Option.of(name, info) for name, info in model.model_fields.items()]
-    given = vars(_parser(command, options).parse_args(list(arguments)))
+    options = options_of(model)
+    # Intermixed: a word may stand behind a flag, and one that may be left out too.
+    given = vars(_parser(command, options).parse_intermixed_args(list(arguments)))
     origins: dict[str, str] = {}
     values: dict[str, Any] = {}
     config = given.pop("config", None) or environment.get(f"{command.environment_prefix}CONFIG")
@@ -120,21 +140,29 @@ def load_settings(
         _take_file(Path(config), options, values, origins)
     for option in options:
         variable = command.environment_prefix + option.flag.upper().replace("-", "_")
-        if variable in environment:
+        if variable in environment and not option.is_positional:
             text = environment[variable]
             values[option.field] = [part for part in text.split(",") if part] if option.is_list else text
             origins[option.field] = variable
         if given.get(option.field) is not None:
             values[option.field] = given[option.field]
-            origins[option.field] = f"--{option.flag}"
+            origins[option.field] = option.positional or f"--{option.flag}"
     try:
         return model.model_validate(values)
     except ValidationError as error:
         raise SettingsError(_sentence(error, options, origins)) from None
 
 
+def options_of(model: type[SettingsModel]) -> list["Option"]:
+    """One for each setting, in the order of the model: for parsers, completions and references."""
+    return [Option.of(name, info) for name, info in model.model_fields.items()]
+
+
 @dataclass(frozen=True, slots=True)
-class _Option:
+class Option:
+    """How a setting is spelled outside. `flag`: without the dashes; the same in the file, and in the variable in
+    capitals with underscores. `help`: a sentence, with `%` doubled for argparse."""
+
     field: str
     flag: str
     other_flags: tuple[str, ...]
@@ -143,11 +171,21 @@ class _Option:
     is_duration: bool
     required: bool
     help: str
+    is_file: bool = False
+    choices: tuple[str, ...] = ()
+    positional: str | None = None
+
+    @property
+    def is_positional(self) -> bool:
+        """Whether it is a word of the line, `positional` in `--help`, and no flag."""
+        return self.positional is not None
 
     @classmethod
-    def of(cls, name: str, info: FieldInfo) -> "_Option":
+    def of(cls, name: str, info: FieldInfo) -> "Option":
+        """Of a field of a settings model."""
         is_duration = any(isinstance(part, BeforeValidator) and part.func is _default_passes for part in info.metadata)
-        flag = (name.removesuffix("_seconds") if is_duration else name).replace("_", "-")
+        spelled = next((part.flag for part in info.metadata if isinstance(part, Spelled)), None)
+        flag = spelled or (name.removesuffix("_seconds") if is_duration else name).replace("_", "-")
         default = f"{info.default:g}s" if is_duration and info.default else info.default
         shown = "" if info.is_required() or default in (None, (), []) else f" (default {default})"
         return cls(
@@ -159,6 +197,9 @@ class _Option:
             is_duration=is_duration,
             required=info.is_required(),
             help=((info.description or "") + shown).replace("%", "%%"),
+            is_file=Path in (info.annotation, *get_args(info.annotation)),
+            choices=get_args(info.annotation) if get_origin(info.annotation) is Literal else (),
+            positional=next((part.metavar for part in info.metadata if isinstance(part, Positional)), None),
         )
 
 
@@ -167,17 +208,22 @@ class _Parser(argparse.ArgumentParser):
         raise SettingsError(message)
 
 
-def _parser(command: Command, options: Sequence[_Option]) -> argparse.ArgumentParser:
+def _parser(command: Command, options: Sequence[Option]) -> argparse.ArgumentParser:
+    sources = f"Each flag may be a variable {command.environment_prefix}<FLAG> or a line of the --config file."
     parser = _Parser(
         prog=command.program,
-        description=command.summary,
-        epilog=f"Each may be a variable {command.environment_prefix}<FLAG> or a line of the --config file.",
+        description=textwrap.fill(command.summary, HELP_COLUMNS),
+        epilog="\n".join([textwrap.fill(sources, HELP_COLUMNS), *(("", *command.lesson) if command.lesson else ())]),
         allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--config", metavar="FILE", help="a TOML file with any of these settings")
     for option in options:
         names = [f"--{flag}" for flag in (option.flag, *option.other_flags)]
-        if option.is_bool:
+        if option.is_positional:
+            few = None if option.required else "?"
+            parser.add_argument(option.field, nargs=few, metavar=option.positional, help=option.help)
+        elif option.is_bool:
             parser.add_argument(
                 *names,
                 dest=option.field,
@@ -192,8 +238,8 @@ def _parser(command: Command, options: Sequence[_Option]) -> argparse.ArgumentPa
     return parser
 
 
-def _take_file(path: Path, options: Sequence[_Option], values: dict[str, Any], origins: dict[str, str]) -> None:
-    by_name = {option.flag: option for option in options}
+def _take_file(path: Path, options: Sequence[Option], values: dict[str, Any], origins: dict[str, str]) -> None:
+    by_name = {option.flag: option for option in options if not option.is_positional}
     for name, value in _read_file(path).items():
         option = by_name.get(name.replace("_", "-"))
         if option is None:
@@ -219,10 +265,10 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise SettingsError(f"{path}: is not TOML ({error})") from None
 
 
-def _sentence(error: ValidationError, options: Sequence[_Option], origins: Mapping[str, str]) -> str:
+def _sentence(error: ValidationError, options: Sequence[Option], origins: Mapping[str, str]) -> str:
     first = error.errors(include_url=False)[0]
     field = str(first["loc"][0]) if first["loc"] else ""
-    flag = next((f"--{option.flag}" for option in options if option.field == field), field)
+    flag = next((option.positional or f"--{option.flag}" for option in options if option.field == field), field)
     if first["type"] == "missing":
         return f"{flag} is required"
     message = fault_words(first["type"], first.get("ctx", {})) or first["msg"].removeprefix("Value error, ")

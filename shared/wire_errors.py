@@ -2,7 +2,6 @@
 
 from typing import Final
 
-CLOSE_GOING_AWAY: Final = 1001
 CLOSE_PROTOCOL: Final = 1002
 CLOSE_POLICY: Final = 1008
 CLOSE_TOO_BIG: Final = 1009

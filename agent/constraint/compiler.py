@@ -19,6 +19,8 @@ from agent.constraint.compiling import FAILED, PARAMETER, Pristine, Recipe, comp
 from agent.constraint.limits import ConstraintLimits
 from agent.constraint.matcher import ConstraintVocabulary, LlguidanceMatcher
 from agent.constraint.token_mask import MaskWriter
+from agent.core.statistics import CompilerStatistics
+from shared.agent_figures import COMPILE_SECONDS_EDGES, MASK_SECONDS_EDGES, Histogram
 from shared.failures import Failure, FailureKind
 from shared.messages_to_agent import ConstraintText
 
@@ -27,18 +29,6 @@ OTHERS_TAKE_TOO_LONG = "other constraints are being compiled and take long; try 
 MODEL_GOES = "the model is being exchanged; try again"
 
 Compile = Callable[[ConstraintText, Recipe], Pristine | Failure]
-
-
-@dataclass(frozen=True, slots=True)
-class CompilerStatistics:
-    """Counted since the model was loaded."""
-
-    compiles: int = 0  # finished ones, refused or not
-    refused: int = 0
-    overdue: int = 0  # that somebody stopped waiting for
-    cache_hits: int = 0  # answered from what was kept, or by somebody else's compile
-    cached: int = 0  # compiled forms that are kept now
-    compile_seconds: float = 0.0  # on the clock, all finished ones together
 
 
 @dataclass(eq=False, slots=True)
@@ -61,7 +51,9 @@ class ConstraintCompiler:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._limits = limits = limits or ConstraintLimits()
-        self._recipe: Recipe | None = Recipe(vocabulary, MaskWriter(vocabulary.size), limits)  # None: closed
+        self._mask_seconds = Histogram(MASK_SECONDS_EDGES)  # observed by the engine's thread
+        writer = MaskWriter(vocabulary.size)
+        self._recipe: Recipe | None = Recipe(vocabulary, writer, limits, self._mask_seconds)  # None: closed
         self._compile_one = compile_one
         self._clock = clock
         self._threads = CompileThreads(limits.threads, limits.overdue_threads, limits.stack_bytes)
@@ -69,6 +61,7 @@ class ConstraintCompiler:
         self._compiled: LeastRecentlyUsed[Pristine] = LeastRecentlyUsed(limits.cache_entries, limits.cache_bytes)
         self._refused: LeastRecentlyUsed[Failure] = LeastRecentlyUsed(limits.refused_entries, limits.refused_bytes)
         self._flights: dict[Hashable, _Flight] = {}
+        self._compile_seconds = Histogram(COMPILE_SECONDS_EDGES)
         self._statistics = CompilerStatistics()
 
     def __repr__(self) -> str:
@@ -87,7 +80,12 @@ class ConstraintCompiler:
     def statistics(self) -> CompilerStatistics:
         """How much was compiled and kept."""
         with self._lock:
-            return replace(self._statistics, cached=len(self._compiled))
+            return replace(
+                self._statistics,
+                cached=len(self._compiled),
+                compile_seconds=self._compile_seconds.read(),
+                mask_seconds=self._mask_seconds.read(),
+            )
 
     def close(self) -> None:
         """Compile nothing more, and forget everything, the vocabulary too. Matchers that were given out go on working.
@@ -163,8 +161,8 @@ class ConstraintCompiler:
                 counts,
                 compiles=counts.compiles + 1,
                 refused=counts.refused + isinstance(outcome, Failure),
-                compile_seconds=counts.compile_seconds + seconds,
             )
+            self._compile_seconds.observe(seconds)
             if self._recipe is None:
                 return
             kept = self._compiled.get(key)

@@ -17,6 +17,7 @@ from agent.constraint.matcher import ConstraintVocabulary, LlguidanceMatcher, We
 from agent.constraint.token_mask import MaskWriter
 from agent.constraint.translation import JSON_SCHEMA, to_library_grammar
 from agent.constraint.trial_run import EMPTY_LANGUAGE, TOO_COMPLEX, walk, warm
+from shared.agent_figures import Histogram
 from shared.failures import Failure, FailureKind
 from shared.messages_to_agent import ConstraintText
 
@@ -51,6 +52,7 @@ class Recipe:
     vocabulary: ConstraintVocabulary
     writer: MaskWriter
     limits: ConstraintLimits
+    mask_seconds: Histogram | None = None  # counts the masks of requests
 
     def walk_of(self, matcher: LLMatcher, wear: Wear | None = None) -> LlguidanceMatcher:
         """One request's walk over a matcher of its own."""
@@ -62,10 +64,10 @@ class Pristine:
 
     __slots__ = ("_compiled_bytes", "_lock", "_matcher", "wear")
 
-    def __init__(self, matcher: LLMatcher, weight_bytes: int) -> None:
+    def __init__(self, matcher: LLMatcher, weight_bytes: int, mask_seconds: Histogram | None = None) -> None:
         self._matcher = matcher
         self._lock = threading.Lock()
-        self.wear = Wear()
+        self.wear = Wear(mask_seconds)
         self._compiled_bytes = weight_bytes
 
     @property
@@ -120,7 +122,7 @@ def _compile(constraint: ConstraintText, recipe: Recipe) -> Pristine:
     seconds = time.thread_time() - started
     weight_bytes = len(constraint.text) + len(grammar) + int(seconds * _BYTES_PER_SECOND) + _LEAST_BYTES
     walk(recipe.walk_of(matcher.deep_copy()), recipe.vocabulary.end_tokens, recipe.limits)
-    return Pristine(matcher, weight_bytes)
+    return Pristine(matcher, weight_bytes, recipe.mask_seconds)
 
 
 def _sentence_for(library_text: str) -> str:

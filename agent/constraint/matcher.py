@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from agent.constraint.limits import ConstraintLimits
 from agent.constraint.token_mask import Bits, MaskWriter, allowed_tokens, new_bits
+from shared.agent_figures import Histogram
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +35,18 @@ class Wear:
     So who keeps a matcher asks here whether to take another. Written by any thread; lost additions do not matter.
     """
 
-    __slots__ = ("is_broken", "seconds")
+    __slots__ = ("_mask_seconds", "is_broken", "seconds")
 
-    def __init__(self) -> None:
+    def __init__(self, mask_seconds: Histogram | None = None) -> None:
+        """`mask_seconds`: where the masks of requests are counted, over all compiled forms."""
+        self._mask_seconds = mask_seconds
         self.seconds = 0.0  # CPU spent on masks
         self.is_broken = False
+
+    def masked(self, seconds: float) -> None:
+        """A mask was made and written into a row, in so much CPU time."""
+        if self._mask_seconds is not None:
+            self._mask_seconds.observe(seconds)
 
 
 class LlguidanceMatcher:
@@ -71,11 +79,13 @@ class LlguidanceMatcher:
 
     def mask(self, logits: NDArray[np.float32]) -> bool:
         """-inf for every token that may not follow, in place. False: the constraint failed; the row is untouched."""
-        started = time.thread_time()
+        started, spent_before = time.thread_time(), self._spent_seconds
         if not self._fill_bits():
             return False
         self._writer.apply(logits, self._bits)
-        return self._charge(started)
+        is_within_bounds = self._charge(started)
+        self._wear.masked(self._spent_seconds - spent_before)
+        return is_within_bounds
 
     def accept(self, token: int) -> bool:
         """The token was sampled. False: the constraint failed or refuses it, which is final."""

@@ -68,6 +68,17 @@ class BackendLimits:
     request_limit_tokens: int  # prompt plus answer of one request: min(context_size as asked, training context)
     vocabulary_size: int
     can_share_prefixes: bool  # sequences can be copied and cut at any position (False: recurrent or hybrid memory)
+    can_save_cells: bool = False  # cells can be copied to host memory at its speed (False: they are on a GPU)
+
+
+@dataclass(frozen=True, slots=True)
+class SavedCells:
+    """A copy of the cells of positions [start, stop) of a sequence, in host memory. `content` is the backend's own."""
+
+    start: int
+    stop: int
+    size_bytes: int
+    content: Any
 
 
 class Sampler(Protocol):
@@ -151,6 +162,16 @@ class SequenceMemory(Protocol):
 
     def evaluated_tokens(self, sequence_id: int) -> int:
         """Positions held by the sequence, counted from 0 (largest position + 1; 0 when empty)."""
+
+    def save_cells(self, source: int, start: int, stop: int, through: int) -> SavedCells | None:
+        """A copy of what the cells of positions [start, stop) of `source` hold; None where there can be none.
+
+        through: an id below `limits.sequence_ids` that holds nothing, before and after.
+        """
+
+    def restore_cells(self, saved: SavedCells, target: int, stop: int, through: int) -> bool:
+        """Give `target`, which holds the positions before, those of the copy up to `stop` in new cells of its own.
+        Needs free cells for the whole copy. False: the memory could not, and is unchanged. `through`: see above."""
 
 
 class Backend(SequenceMemory, Protocol):

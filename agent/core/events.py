@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from agent.core.commands import MemberKey
+from shared.agent_figures import BATCH_TOKENS_EDGES, STEP_SECONDS_EDGES, HistogramCounts
 from shared.failures import Failure
 from shared.generation import Channel, FinishReason, Usage
 from shared.logprobs import LogprobPlace
@@ -61,6 +62,16 @@ EngineEvent = TokensCommitted | PromptLogprobs | PromptProgress | MemberEnded
 
 
 @dataclass(frozen=True, slots=True)
+class StoreStatistics:
+    """Idle prefixes in host memory: what is there now, and what was copied out and back so far."""
+
+    stored_tokens: int = 0
+    stored_bytes: int = 0
+    saved_tokens: int = 0
+    restored_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class SchedulerStatistics:
     """Figures of the scheduler at the end of a step. Cells and tokens are counts of tokens."""
 
@@ -76,6 +87,21 @@ class SchedulerStatistics:
     generated_tokens: int
     set_aside_total: int
     evicted_tokens: int
+    forced_tokens: int = 0  # appended by constraints, not sampled
+    store: StoreStatistics = StoreStatistics()
+
+
+_NO_SECONDS = HistogramCounts.nothing(STEP_SECONDS_EDGES)
+_NO_TOKENS = HistogramCounts.nothing(BATCH_TOKENS_EDGES)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStatistics:
+    """Measured around the steps since the engine began. began: clock reading, another for each engine."""
+
+    began: float = 0.0
+    step_seconds: HistogramCounts = _NO_SECONDS  # commands, plan, decode, commit
+    batch_tokens: HistogramCounts = _NO_TOKENS
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +110,4 @@ class StepReport:
 
     events: tuple[EngineEvent, ...]
     statistics: SchedulerStatistics
+    engine: EngineStatistics = EngineStatistics()

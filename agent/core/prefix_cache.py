@@ -1,25 +1,28 @@
 """What is in the context's cells: the paths of running members, and idle prefixes of members that ended.
 
-This is the only module that copies, cuts or removes cells. It changes the tree and the memory together, so that
-`used_cells` (which llama.cpp cannot be asked for) is always what the context really holds.
+This is the only module that copies, cuts or removes cells (`prefix_moves` is its hand for host memory). It changes
+the tree and the memory together, so that `used_cells` (which llama.cpp cannot be asked for) is always what the
+context really holds.
 
-Idle cells are not free: attention passes over every cell up to the highest one in use, and a pool full of prefixes
-that nobody asks for again made a step of one stream 60 % slower (11,000 cells, SmolLM2-135M, two cores). So an idle
-prefix is on probation, with an eighth of the pool for all of those together, until somebody reuses it.
+Idle cells are not free: attention passes over every cell up to the highest one in use. On two cores a step of one
+stream (SmolLM2-135M) takes 12 % longer with 256 idle cells, 24 % with 1,400, 60 % with 11,000. So idle prefixes move
+to host memory as soon as somebody else runs; while nobody does, they cost nothing and stay for the next turn of their
+conversation. Where they cannot move, an idle prefix is on probation, with an eighth of the pool for all of those
+together, until somebody reuses it.
 """
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 
 from agent.core.backend import BackendLimits, SequenceMemory
+from agent.core.events import StoreStatistics
+from agent.core.prefix_moves import REUSE_THAT_COUNTS_TOKENS, PrefixMoves
+from agent.core.prefix_store import StoredPrefix
 from agent.core.prefix_tree import PrefixMatch, PrefixTree
 from agent.core.sequence_ids import SequenceIds
 
 PROBATION_SHARE = 8
 """Idle prefixes that nobody has reused yet may hold one in this many cells; the newest of them always stays."""
-
-REUSE_THAT_COUNTS_TOKENS = 32
-"""A shared BOS token or the opening of a template says nothing about a prefix."""
 
 
 class PrefixCache:
@@ -28,12 +31,14 @@ class PrefixCache:
     Where the memory cannot share prefixes (recurrent models) nothing is matched and nothing stays behind.
     """
 
-    def __init__(self, memory: SequenceMemory, limits: BackendLimits, slots: int) -> None:
+    def __init__(self, memory: SequenceMemory, limits: BackendLimits, slots: int, store_bytes: int = 0) -> None:
+        """`store_bytes`: how much idle prefixes may hold in host memory; 0: they stay in cells."""
         self._memory = memory
         self.capacity = limits.context_cells
         self.can_share = limits.can_share_prefixes
         self._tree = PrefixTree()
-        self._ids = SequenceIds(slots)
+        self._ids = SequenceIds(slots, limits.sequence_ids)
+        self._moves = PrefixMoves.between(memory, self._tree, limits, store_bytes, self._ids.spare)
         self._running: set[int] = set()
         self._idle: OrderedDict[int, None] = OrderedDict()  # least recently used first
         self._reused: set[int] = set()  # sequences, running or idle, whose beginning served more than one member
@@ -71,6 +76,11 @@ class PrefixCache:
         limit = len(tokens) - 1 if most is None else min(most, len(tokens) - 1)
         return self._tree.longest_match(tokens, limit if self.can_share else 0, adapter)
 
+    def find_stored(self, tokens: list[int], most: int, adapter: str | None, in_cells: int) -> StoredPrefix | None:
+        """The longest prefix in host memory of at most `most` tokens, where that beats the `in_cells` tokens that
+        `match` found by enough to be brought back."""
+        return self._moves.find(tokens, most, adapter, in_cells)
+
     @property
     def running_ids(self) -> frozenset[int]:
         """Sequence ids of running members."""
@@ -82,6 +92,10 @@ class PrefixCache:
         while run.parent is not None and run.holders.isdisjoint(self._running):
             run = run.parent
         return min(run.stop, match.tokens)
+
+    def store_statistics(self) -> StoreStatistics:
+        """Host memory in use, and what moved."""
+        return self._moves.statistics()
 
     # Running members
 
@@ -99,6 +113,11 @@ class PrefixCache:
             self._touch(match.sequence_id)
             self._drop_covered(sequence_id)
         return sequence_id
+
+    def bring_back(self, sequence_id: int, stored: StoredPrefix) -> int:
+        """Give a sequence that just attached what it lacks of the stored prefix, as far as there are cells; idle
+        prefixes make room. Returns the sequence's length."""
+        return self._moves.restore(sequence_id, stored, self._make_room)
 
     def extend(self, sequence_id: int, tokens: Sequence[int]) -> None:
         """A decode put `tokens` into new cells of the sequence."""
@@ -121,8 +140,11 @@ class PrefixCache:
         self._tree.cut(sequence_id, length)
         return self._tree.length(sequence_id)
 
-    def release(self, sequence_id: int) -> None:
-        """The running member gives up its id and the cells that nobody else holds."""
+    def release(self, sequence_id: int, *, saves: bool = False) -> None:
+        """The running member gives up its id and the cells that nobody else holds. saves: it will come back, so what
+        it holds goes to host memory, if that is possible in this step."""
+        if saves:
+            self._moves.save(sequence_id)
         self._running.remove(sequence_id)
         self._give_back(sequence_id)
 
@@ -144,16 +166,37 @@ class PrefixCache:
         if sequence_id in self._reused:
             self._reused.add(parked)
         self.release(sequence_id)
-        self._end_probations(parked)
+        if not self._moves.are_possible:
+            self._end_probations(parked)
 
     # Idle prefixes
 
     def evict_oldest(self) -> bool:
-        """Forget the least recently used idle prefix; False when there is none."""
+        """Free the cells of the least recently used idle prefix; False when there is none."""
         if not self._idle:
             return False
-        self.evicted_tokens += self._drop_idle(next(iter(self._idle)))
+        oldest = next(iter(self._idle))
+        self._moves.save(oldest)
+        self.evicted_tokens += self._drop_idle(oldest)
         return True
+
+    def move_idle_out(self) -> None:
+        """Once a step in which somebody runs: idle prefixes go to host memory, as many as one step may copy."""
+        self._moves.begin_step()
+        while self._moves.are_possible and self._idle:
+            oldest = next(iter(self._idle))
+            if not self._moves.save(oldest):
+                return
+            self._drop_idle(oldest)
+
+    def forget_stored(self) -> None:
+        """Free the host memory of idle prefixes."""
+        self._moves.forget()
+
+    def _make_room(self, cells: int) -> bool:
+        while self.free_cells < cells and self.evict_oldest():
+            pass
+        return self.free_cells >= cells
 
     def _end_probations(self, newest: int) -> None:
         """Forget the oldest of those that nobody has reused, while they hold more than their share."""
@@ -219,6 +262,7 @@ class PrefixCache:
     def check_invariants(self) -> None:
         """Raises AssertionError when tree, ids and memory disagree."""
         self._tree.check_invariants()
+        self._moves.check_invariants()
         assert self.used_cells <= self.capacity, "more cells than there are"
         assert self._running.isdisjoint(self._idle), "a sequence is running and idle"
         self._ids.check_invariants([*self._running, *self._idle])

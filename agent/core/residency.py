@@ -11,6 +11,7 @@ from agent.core.admission import cells_spoken_for, prefix_to_await, still_awaits
 from agent.core.backend import PlannedRun
 from agent.core.commands import MemberKey
 from agent.core.prefix_cache import PrefixCache
+from agent.core.prefix_store import StoredPrefix
 from agent.core.prefix_tree import PrefixMatch
 from agent.core.sequence import AwaitedPrefix, MemberSequence, Phase
 
@@ -43,10 +44,15 @@ class Residency:
     # Beginning
 
     def start_members(self, *, may_grow: bool) -> None:
-        """Attach those whose awaited prefix has come, then resume who was set aside, then admit who waits.
+        """Attach those whose awaited prefix has come, then resume who was set aside, then admit who waits. What they
+        did not take of the idle prefixes makes way.
 
         may_grow: False after a decode found no room, though it should have: nobody new until one succeeds.
         """
+        self._start_members(may_grow)
+        self._cache.move_idle_out()
+
+    def _start_members(self, may_grow: bool) -> None:
         running = self.in_phase(Phase.RUNNING)
         for sequence in running:
             if sequence.awaits and not still_awaits(sequence, self._sequences.get(sequence.awaits.owner)):
@@ -73,20 +79,24 @@ class Residency:
         return True
 
     def _find_prefix(self, sequence: MemberSequence, running: list[MemberSequence]) -> "_FoundPrefix":
-        match = self._cache.match(sequence.tokens, sequence.reusable_tokens, sequence.adapter)
+        tokens, most, adapter = sequence.tokens, sequence.reusable_tokens, sequence.adapter
+        match = self._cache.match(tokens, most, adapter)
         if not self._cache.can_share:
-            return _FoundPrefix(match, None)
-        return _FoundPrefix(match, prefix_to_await(sequence, match.tokens, running))
+            return _FoundPrefix(match, None, None)
+        stored = self._cache.find_stored(tokens, most, adapter, match.tokens)
+        return _FoundPrefix(match, stored, prefix_to_await(sequence, (stored or match).tokens, running))
 
     def _begin(self, sequence: MemberSequence, found: "_FoundPrefix") -> None:
-        """Take an id and share what is in memory, or wait for the prefix that another member brings."""
+        """Take an id, share what is in cells and bring back what is stored; or wait for what another member brings."""
         sequence.awaits = found.awaits
         if found.awaits:
             return
         sequence.sequence_id = self._cache.attach(found.match, sequence.adapter)
         sequence.evaluated = found.match.tokens
+        if found.stored:
+            sequence.evaluated = self._cache.bring_back(sequence.sequence_id, found.stored)
         if sequence.cached_prompt_tokens is None:  # being evaluated again is not a saving
-            sequence.cached_prompt_tokens = min(found.match.tokens, sequence.prompt_tokens)
+            sequence.cached_prompt_tokens = min(sequence.evaluated, sequence.prompt_tokens)
             self.reused_prompt_tokens += sequence.cached_prompt_tokens
 
     # Making room
@@ -118,7 +128,7 @@ class Residency:
 
     def set_aside(self, sequence: MemberSequence) -> None:
         """Take its cells back. It keeps its slot, its token ids, its sampler and its text."""
-        self._detach(sequence, keep=False)
+        self._detach(sequence, keep=False, comes_back=True)
         sequence.phase = Phase.SET_ASIDE
         self.set_aside_total += 1
 
@@ -127,12 +137,12 @@ class Residency:
         if sequence.is_attached:
             self._detach(sequence, keep=keep)
 
-    def _detach(self, sequence: MemberSequence, *, keep: bool) -> None:
+    def _detach(self, sequence: MemberSequence, *, keep: bool, comes_back: bool = False) -> None:
         assert sequence.sequence_id is not None
         if keep:
             self._cache.park(sequence.sequence_id)
         else:
-            self._cache.release(sequence.sequence_id)
+            self._cache.release(sequence.sequence_id, saves=comes_back)
         sequence.sequence_id = None
         sequence.evaluated = 0
 
@@ -176,7 +186,9 @@ class Residency:
 
 @dataclass(frozen=True, slots=True)
 class _FoundPrefix:
-    """What is in memory of a prompt now, and what another running member will bring."""
+    """What is in cells of a prompt now, what is in host memory (if that is more), and what another running member will
+    bring (if that is most)."""
 
     match: PrefixMatch
+    stored: StoredPrefix | None
     awaits: AwaitedPrefix | None

@@ -18,8 +18,8 @@ from agent.core.member_table import Ending, MemberTable
 from agent.core.prefix_cache import PrefixCache
 from agent.core.residency import Residency
 from agent.core.sequence import MemberSequence, Phase
-from agent.core.stopping import CONSTRAINT_BROKE, Stopping, TokenVerdict
-from shared.failures import Failure, FailureKind
+from agent.core.stopping import CONSTRAINT_BROKE, DECODE_FAILED, Stopping, TokenVerdict
+from shared.failures import Failure
 from shared.generation import FinishReason, Usage
 
 SIGN_OF_LIFE_STEPS = 8
@@ -28,10 +28,12 @@ SIGN_OF_LIFE_STEPS = 8
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSettings:
-    """slots: members that may run at once. prompt_chunk_tokens: most prompt tokens in one step (chosen at load)."""
+    """slots: members that may run at once. prompt_chunk_tokens: most prompt tokens in one step (chosen at load).
+    prefix_store_bytes: most host memory for idle prefixes, 0 for none."""
 
     slots: int
     prompt_chunk_tokens: int
+    prefix_store_bytes: int = 0
 
 
 class Scheduler:
@@ -43,7 +45,7 @@ class Scheduler:
         self._logprobs = TokenLogprobs(backend, vocabulary)
         slots = min(settings.slots, self._limits.sequence_ids)
         self._table = MemberTable()
-        self._cache = PrefixCache(backend, self._limits, slots)
+        self._cache = PrefixCache(backend, self._limits, slots, settings.prefix_store_bytes)
         self._residency = Residency(self._cache, self._table.members, slots, settings.prompt_chunk_tokens)
         self._stopping = Stopping(vocabulary, self._limits.vocabulary_size, self._limits.request_limit_tokens)
         self._prompt_chunk_tokens = settings.prompt_chunk_tokens
@@ -74,7 +76,8 @@ class Scheduler:
                     self._end(sequence, failure)
 
     def abandon(self, failure: Failure) -> None:
-        """The engine broke: end every member without touching any cell."""
+        """The engine ends: end every member without touching any cell."""
+        self._cache.forget_stored()
         for sequence in list(self._table.members.values()):
             self._table.close(sequence.key, failure, sequence.usage)
 
@@ -221,7 +224,7 @@ class Scheduler:
         if plan.tokens > 1:
             self._most_rows = plan.tokens // 2
         else:  # by our count there was a cell: `length` would be a lie
-            self._end(self._residency.attached()[0], _DECODE_FAILED)
+            self._end(self._residency.attached()[0], DECODE_FAILED)
 
     # Ends
 
@@ -236,7 +239,7 @@ class Scheduler:
 
     def _fail_all(self, planned: list[tuple[MemberSequence, PlannedRun]]) -> None:
         for sequence, _ in planned:
-            self._end(sequence, _DECODE_FAILED)
+            self._end(sequence, DECODE_FAILED)
 
     def _end(self, sequence: MemberSequence, ending: Ending, matched_stop: str | int | None = None) -> None:
         """Cells of a member that failed may hold anything, so only the others stay as idle prefixes."""
@@ -266,12 +269,11 @@ class Scheduler:
             generated_tokens=self._generated_tokens,
             set_aside_total=self._residency.set_aside_total,
             evicted_tokens=self._cache.evicted_tokens,
+            forced_tokens=self._stopping.forced_tokens,
+            store=self._cache.store_statistics(),
         )
 
     def check_invariants(self) -> None:
         """Raises AssertionError when records, cells and counts disagree."""
         self._residency.check_invariants()
         self._table.check_invariants()
-
-
-_DECODE_FAILED = Failure(FailureKind.ENGINE_FAILED, "The engine could not evaluate this request.")

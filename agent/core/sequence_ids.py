@@ -1,7 +1,8 @@
 """Which sequence ids of the context are taken: two ranges, so that cached prefixes never take a running member's id.
 
 Ids below `slots` are for rows of batches; the rest up to HIGHEST_SEQUENCE_ID park idle prefixes, also above
-`n_seq_max`: llama.cpp copies to such ids though no row may use them, and a small `n_seq_max` saves memory.
+`n_seq_max`: llama.cpp copies to such ids though no row may use them, and a small `n_seq_max` saves memory. One that
+rows may use can be kept out of both: llama.cpp saves cells of such ids only.
 """
 
 import heapq
@@ -13,13 +14,15 @@ from agent.core.backend import HIGHEST_SEQUENCE_ID
 class SequenceIds:
     """Hands out the lowest free id of a range; the holder gives it back with `release`."""
 
-    def __init__(self, slots: int) -> None:
-        """`slots` is at most HIGHEST_SEQUENCE_ID, so that one id at least is left for parking."""
+    def __init__(self, slots: int, row_ids: int = 0) -> None:
+        """`slots` is at most HIGHEST_SEQUENCE_ID, so that one id at least is left for parking. Of `row_ids`, those
+        that rows may use, the highest is kept out as `spare`, if there is one to spare."""
         if not 1 <= slots <= HIGHEST_SEQUENCE_ID:
             raise ValueError(f"{slots} slots; 1 to {HIGHEST_SEQUENCE_ID} are possible")
         self._slots = slots
         self._free_running = list(range(slots))
-        self._free_parking = list(range(slots, HIGHEST_SEQUENCE_ID + 1))
+        self.spare = row_ids - 1 if row_ids > slots and slots < HIGHEST_SEQUENCE_ID else None
+        self._free_parking = [one for one in range(slots, HIGHEST_SEQUENCE_ID + 1) if one != self.spare]
         self._taken: set[int] = set()
 
     def __repr__(self) -> str:
@@ -49,7 +52,7 @@ class SequenceIds:
         free = [*self._free_running, *self._free_parking]
         assert len(free) == len(set(free)), "an id is free twice"
         assert self._taken.isdisjoint(free), "an id is free and taken"
-        assert len(free) + len(self._taken) == HIGHEST_SEQUENCE_ID + 1, "an id is lost"
+        assert len(free) + len(self._taken) == HIGHEST_SEQUENCE_ID + (self.spare is None), "an id is lost"
 
     def _take(self, free: list[int]) -> int:
         sequence_id = heapq.heappop(free)

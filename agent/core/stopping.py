@@ -38,6 +38,7 @@ class Stopping:
         self._vocabulary_size = vocabulary_size
         self._request_limit_tokens = request_limit_tokens
         self._text = AnswerText(vocabulary)
+        self.forced_tokens = 0  # that constraints have appended
 
     def begin(self, sequence: MemberSequence) -> TokenVerdict:
         """Before anything is evaluated: append what the constraint forces at once; there may be nothing else to do."""
@@ -92,6 +93,7 @@ class Stopping:
             return 0  # each token needs the logits before it, so the mask forces them one by one
         forced = constraint.take_forced(room)
         _append(sequence, forced)
+        self.forced_tokens += len(forced)
         return len(forced)
 
     def _room(self, sequence: MemberSequence) -> int:
@@ -143,5 +145,6 @@ CONSTRAINT_BROKE = Failure(
     "what was generated is incomplete. Simplify the grammar.",
     "grammar",
 )
+DECODE_FAILED = Failure(FailureKind.ENGINE_FAILED, "The engine could not evaluate this request.")
 _NO_TOKEN = Failure(FailureKind.SAMPLER_FAILED, "No token can be chosen: the model's output holds no usable number.")
 _FOREIGN_TOKEN = Failure(FailureKind.ENGINE_FAILED, "The sampler chose a token outside the model's vocabulary.")

@@ -8,8 +8,9 @@ that fails brings the old model back. `_decide` is the only place that starts an
 from agent.core import swap_events as facts
 from agent.core.issues import Issues, too_many_slots
 from agent.core.swap_attempts import Attempts
-from agent.core.swap_need import Need, differs_only_in_sampling, is_in_vain, what_is_needed
+from agent.core.swap_need import is_in_vain
 from shared.agent_status import AgentIssue, StateApplicationStatus
+from shared.state_distance import Need, differs_only_in_sampling, what_is_needed
 
 MOST_SLOTS = 255  # llama.cpp has 256 sequence ids in one context
 

@@ -52,7 +52,7 @@ class EngineThread:
         self._callbacks = callbacks
         self._clock = clock
         self._scheduler = Scheduler(backend, vocabulary, settings)
-        self._step = EngineStep(backend, self._scheduler, callbacks.publish)
+        self._step = EngineStep(backend, self._scheduler, callbacks.publish, clock)
         self._inbox: SimpleQueue[EngineCommand | None] = SimpleQueue()  # None only wakes the thread up
         self._taken: deque[EngineCommand] = deque()  # out of the inbox, not handled yet; the thread's own
         self._stop_failure: Failure | None = None
@@ -157,7 +157,7 @@ class EngineThread:
         left = [*self._taken, *self._drain_inbox()]
         self._taken.clear()
         self._scheduler.abandon(failure)
-        self._callbacks.publish(StepReport(self._scheduler.take_events(), self._scheduler.statistics()))
+        self._callbacks.publish(self._step.report(self._scheduler.take_events()))
         self._refuse(left, failure)
 
     def _refuse(self, commands: list[EngineCommand], failure: Failure) -> None:
@@ -167,4 +167,4 @@ class EngineThread:
             if isinstance(command, Submit)
         )
         if ends:
-            self._callbacks.publish(StepReport(ends, self._scheduler.statistics()))
+            self._callbacks.publish(self._step.report(ends))

@@ -17,9 +17,11 @@ from agent.core.backend import (
     LogprobsWanted,
     PlannedRun,
     Sampler,
+    SavedCells,
 )
 from agent.llama.adapters import SCALE
 from agent.llama.batch import LlamaBatch
+from agent.llama.cell_copies import CellCopies
 from agent.llama.context import LlamaContext
 from agent.sampling.logprobs import RowLogprobs
 from shared.generation import SamplingParameters
@@ -43,6 +45,7 @@ class LlamaBackend:
         model = context.model
         self._context = context
         self._new_sampler = new_sampler
+        self._copies = CellCopies(context)
         self._batch = LlamaBatch(context.batch_tokens)
         self._adapters = dict(adapters or {})
         self._adapter: str | None = None  # the one that the context evaluates with
@@ -55,6 +58,7 @@ class LlamaBackend:
             request_limit_tokens=context.request_limit_tokens,
             vocabulary_size=model.vocabulary_size,
             can_share_prefixes=model.can_cut_sequences,
+            can_save_cells=model.can_cut_sequences and context.cells_in_host_memory,
         )
 
     def __repr__(self) -> str:
@@ -109,6 +113,8 @@ class LlamaBackend:
             outcome = self.decode(BatchPlan((run,)))
             if outcome is not DecodeOutcome.DECODED:
                 logger.warning("the warm-up decode ended as %s", outcome.value)
+            elif len(tokens) > 1 and self._limits.can_save_cells:
+                self._copies.measure(run.sequence_id, through=0)
         finally:
             llama_cpp.llama_set_warmup(self._context.pointer, False)
             self._rows = _NO_ROWS
@@ -138,6 +144,23 @@ class LlamaBackend:
         """Positions held by the sequence, counted from 0 (largest position + 1; 0 when empty)."""
         _check_sequence(sequence_id)
         return int(llama_cpp.llama_memory_seq_pos_max(self._memory, sequence_id)) + 1
+
+    def save_cells(self, source: int, start: int, stop: int, through: int) -> SavedCells | None:
+        """A copy of what the cells of positions [start, stop) of `source` hold; None when the memory forgot some."""
+        _check_sequence(source)
+        if not 0 <= start < stop <= self.evaluated_tokens(source):
+            raise ValueError(f"sequence {source} has no tokens {start} to {stop}")
+        self._check_through(through)
+        return self._copies.save(source, start, stop, through)
+
+    def restore_cells(self, saved: SavedCells, target: int, stop: int, through: int) -> bool:
+        """Append to `target` what it lacks of the copy up to `stop`; False when there is no room for all of it."""
+        _check_sequence(target)
+        held = self.evaluated_tokens(target)
+        if not saved.start <= held < stop <= saved.stop:
+            raise ValueError(f"sequence {target} holds {held} tokens; {saved.start} to {stop} do not go on there")
+        self._check_through(through)
+        return self._copies.restore(saved, target, stop, through)
 
     def clear(self) -> None:
         """Forget every sequence."""
@@ -193,6 +216,12 @@ class LlamaBackend:
             seen.add(run.sequence_id)
         if outputs > self._context.output_rows:
             raise ValueError(f"{outputs} rows of logits; {self._context.output_rows} are possible")
+
+    def _check_through(self, through: int) -> None:
+        if not self._limits.can_save_cells:
+            raise ValueError("this memory's cells cannot be saved")
+        if not 0 <= through < self._limits.sequence_ids or self.evaluated_tokens(through):
+            raise ValueError(f"sequence {through} cannot be copied through")
 
     def _check_run(self, run: PlannedRun) -> None:
         """Ids, tokens and positions: llama.cpp accepts a new sequence that starts late, and some overlaps."""

@@ -20,7 +20,8 @@ class LlamaContext:
 
     def __init__(self, model: LlamaModel, parameters: ContextParameters) -> None:
         parameters.check()
-        if not (model.uses_gpu and parameters.offload_cache):
+        self.cells_in_host_memory = not (model.uses_gpu and parameters.offload_cache)
+        if self.cells_in_host_memory:
             refuse_too_large_cache(model, parameters, available_memory_bytes())
         self.abort = AbortFlag()
         requested = parameters.to_llama()

@@ -8,6 +8,8 @@ from agent.llama.context_parameters import CACHE_BITS, ContextParameters
 from agent.llama.errors import ContextCannotBeCreated
 from agent.llama.model import LlamaModel
 
+MOST_STORE_BYTES = 2 << 30
+STORE_SHARE = 8
 _CELL_PADDING = 256  # llama_context rounds n_ctx up to this
 
 
@@ -34,6 +36,14 @@ def cache_bytes(model: LlamaModel, parameters: ContextParameters) -> int:
     cells = -(-cells // _CELL_PADDING) * _CELL_PADDING
     bits = CACHE_BITS[parameters.k_cache_dtype] + CACHE_BITS[parameters.v_cache_dtype]
     return int(cells * model.layers * width * bits / 8)
+
+
+def prefix_store_limit(asked_bytes: int | None, available_bytes: int | None) -> int:
+    """Most host memory for idle prefixes. Where nobody says, the smaller of 2 GiB and an eighth of what is free, so
+    that the model of the next exchange finds the rest."""
+    if asked_bytes is not None:
+        return asked_bytes
+    return min(MOST_STORE_BYTES, (available_bytes or 0) // STORE_SHARE)
 
 
 def available_memory_bytes() -> int | None:

@@ -21,6 +21,7 @@ class AgentFactsPart:
         state = self._state
         agent = AgentRecord(event.agent, event.name, event.facts)
         state.fleet.add(agent)
+        state.lag.changed(event.agent, event.facts, now)
         if state.wanted_revision is not None:
             self._tell(agent, state.wanted_revision)
 
@@ -31,6 +32,9 @@ class AgentFactsPart:
             state.counters.stale_facts += 1
             return
         if event.facts != agent.facts:
+            state.lag.changed(event.agent, event.facts, now)
+            if event.facts.applied_revision not in (None, agent.facts.applied_revision):
+                state.counters.states_applied += 1
             was_in_service = agent.is_in_service
             agent.facts = event.facts
             state.fleet.unblock(agent)
@@ -47,6 +51,9 @@ class AgentFactsPart:
             state.counters.stale_facts += 1
             return
         members = list(agent.members.values())
+        if not agent.facts.draining:
+            state.counters.agents_lost += 1
+        state.lag.gone(event.agent)
         state.fleet.remove(agent)
         state.untold.discard(agent.agent_id)
         doomed = [member for member in members if not self._survives(member, now)]
@@ -64,6 +71,7 @@ class AgentFactsPart:
         if event.revision != state.wanted_revision:
             state.wanted_revision = event.revision
             state.untold = {agent.agent_id for agent in state.fleet}
+            state.lag.wanted(event.revision, ((agent.agent_id, agent.facts) for agent in state.fleet), now)
             self._roll_out()
 
     def _survives(self, member: Member, now: float) -> bool:

@@ -83,6 +83,9 @@ def _check_rest(state: MachineState) -> None:
     )
     linked = {agent.agent_id for agent in state.fleet}
     _require(state.untold <= linked, "the rollout waits for an agent that is gone")
+    behind = {agent.agent_id for agent in state.fleet if state.lag.is_behind(agent.facts)}
+    _require(state.lag.behind == behind, f"{len(behind)} agents are behind, {len(state.lag.behind)} are listed")
+    _require((state.lag.since is not None) == bool(behind), "the wait for agents has no beginning, or no end")
 
 
 def _require(holds: bool, sentence: str) -> None:

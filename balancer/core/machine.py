@@ -31,6 +31,7 @@ class BalancerStatistics:
     """Gauges are exact at the moment of asking; `counters` are totals since the start.
 
     `slots_processing` counts slots taken by this balancer, those of cancelled members (`members_draining`) included.
+    `behind_since`: since when some agent has not put the wanted state in force, by the machine's clock; None: all have.
     """
 
     agents: int
@@ -41,6 +42,7 @@ class BalancerStatistics:
     members_waiting: int
     members_running: int
     members_draining: int
+    behind_since: float | None
     counters: Counters
 
 
@@ -112,6 +114,7 @@ class Machine:
             members_waiting=phases.count(MemberPhase.WAITING),
             members_running=phases.count(MemberPhase.RUNNING),
             members_draining=phases.count(MemberPhase.DRAINING),
+            behind_since=state.lag.since,
             counters=Counters(**{name: getattr(counters, name) for name in Counters.__slots__}),
         )
 

@@ -56,6 +56,7 @@ class MemberFactsPart:
             fail_group(state, member.group, FailureKind.AGENT_LOST, "the agent gave the request up half-way")
             forget(state, member)
         else:
+            state.counters.requeues_after_busy += 1
             member.group.wait_again(member)
             place(state, member.group)
 

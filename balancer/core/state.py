@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from balancer.core.actions import Action
 from balancer.core.fleet import Fleet
 from balancer.core.groups import Group, Member
+from balancer.core.revision_lag import RevisionLag
 from balancer.core.waiting_room import WaitingRoom
 from shared.identifiers import AgentId, GroupId, MemberId
 
@@ -36,9 +37,12 @@ class Counters:
     groups_left: int = 0
     dispatches: int = 0
     requeues_after_death: int = 0
+    requeues_after_busy: int = 0
     busy_answers: int = 0
     slots_reclaimed: int = 0
     stale_facts: int = 0
+    agents_lost: int = 0  # without having said that they leave
+    states_applied: int = 0  # how often an agent put a state in force while it was linked
 
 
 @dataclass(slots=True)
@@ -54,5 +58,6 @@ class MachineState:
     actions: list[Action] = field(default_factory=list)
     wanted_revision: int | None = None
     untold: set[AgentId] = field(default_factory=set)  # linked agents that do not know the wanted revision
+    lag: RevisionLag = field(default_factory=RevisionLag)
     shutdown_deadline: float | None = None
     is_shutting_down: bool = False

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from balancer.app import Balancer, SideTaskDied
+from balancer.app import Balancer
+from balancer.side_tasks import SideTaskDied
 from shared.desired_state import DEFAULT_DESIRED_STATE
 from shared.settings_sources import Address
 from tests.support.raw_http import Answer, AnswerBroken, RawConnection, documents
-from tests.support.running_balancer import BalancerProcess, running_balancer
+from tests.support.running_balancer import BalancerProcess, ends_of_starts, running_balancer
 
 PATH = "/api/v1/continue_from_raw_prompt"
 STATE_PATH = "/api/v1/balancer_desired_state"
@@ -52,7 +53,7 @@ async def buffered(address: Address) -> int:
 
 
 async def test_it_serves_both_services_and_stops_in_order_at_one_signal() -> None:
-    for number in (signal.SIGTERM, signal.SIGINT):
+    async def serves_and_stops_at(number: signal.Signals) -> None:
         async with BalancerProcess.started() as process:
             for address in (process.inference_address, process.management_address):
                 assert (await ask(address, "GET", "/health")).text == "OK"
@@ -62,6 +63,8 @@ async def test_it_serves_both_services_and_stops_in_order_at_one_signal() -> Non
             assert await is_refused(process.management_address)
         assert "Traceback" not in process.log
         assert "WARNING" not in process.log
+
+    await asyncio.gather(serves_and_stops_at(signal.SIGTERM), serves_and_stops_at(signal.SIGINT))
 
 
 async def test_it_needs_little_memory_after_its_first_request_and_none_of_the_agents_half() -> None:
@@ -79,26 +82,22 @@ async def test_it_needs_little_memory_after_its_first_request_and_none_of_the_ag
         assert not any(library in maps for library in ("llama", "numpy", "ggml"))
 
 
-@pytest.mark.parametrize(
-    ("flags", "status", "words"),
-    [
+async def test_what_keeps_it_from_starting_is_one_plain_sentence() -> None:
+    starts: list[tuple[tuple[str, ...], int, str]] = [
         (("--max-buffered-requests", "many"), 2, "--max-buffered-requests"),
         (("--no-such-flag",), 2, "--no-such-flag"),
         (("--state-database", "postgres://x"), 2, "postgres"),
         (("--agent-token-file", "/nonexistent/token"), 2, "--agent-token-file: /nonexistent/token cannot be read"),
         (("--config", "/nonexistent/balancer.toml"), 2, "/nonexistent/balancer.toml"),
         (("--inference-addr", "192.0.2.1:9"), 1, "inference cannot listen on 192.0.2.1:9"),
-    ],
-)
-async def test_what_keeps_it_from_starting_is_one_plain_sentence(
-    flags: tuple[str, ...], status: int, words: str
-) -> None:
-    async with BalancerProcess.launched(*flags) as process:
-        assert await process.wait_exit() == status
-    said = [line for line in process.lines if line.startswith("steersman balancer: ")]
-    assert len(said) == 1
-    assert words in said[0]
-    assert "Traceback" not in process.log
+    ]
+    ends = await ends_of_starts(*(flags for flags, _, _ in starts))
+    for (flags, wanted, words), (status, process) in zip(starts, ends, strict=True):
+        assert status == wanted, flags
+        said = [line for line in process.lines if line.startswith("steersman balancer: ")]
+        assert len(said) == 1, flags
+        assert words in said[0]
+        assert "Traceback" not in process.log
 
 
 async def test_a_port_in_use_is_named() -> None:
@@ -165,14 +164,14 @@ async def test_a_full_room_refuses_at_once_and_forgets_who_leaves() -> None:
         assert balancer.switchboard.statistics().groups_open == 0
 
 
-@pytest.mark.parametrize("how", ["close", "reset", "half_close"])
-async def test_a_client_that_leaves_its_place_frees_it_in_the_loop_of_production(how: str) -> None:
+async def test_a_client_that_leaves_its_place_frees_it_in_the_loop_of_production() -> None:
     async with BalancerProcess.started(*PATIENT) as process:
-        async with RawConnection.to(process.inference_address) as client:
-            await client.post(PATH, BODY)
-            await wait_buffered(process.management_address, 1)
-            getattr(client, how)()
-            await wait_buffered(process.management_address, 0)
+        for how in ("close", "reset", "half_close"):
+            async with RawConnection.to(process.inference_address) as client:
+                await client.post(PATH, BODY)
+                await wait_buffered(process.management_address, 1)
+                getattr(client, how)()
+                await wait_buffered(process.management_address, 0)
 
 
 # Stopping

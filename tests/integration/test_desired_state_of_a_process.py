@@ -10,7 +10,7 @@ from shared.desired_state import DEFAULT_DESIRED_STATE
 from shared.settings_sources import Address
 from tests.support.raw_http import Answer, RawConnection
 from tests.support.redis_server import RedisServer
-from tests.support.running_balancer import BalancerProcess
+from tests.support.running_balancer import BalancerProcess, ends_of_starts
 
 STATE_PATH = "/api/v1/balancer_desired_state"
 WANTED = {**DEFAULT_DESIRED_STATE.document(), "model": {"LocalToAgent": "/models/tiny.gguf"}}
@@ -56,9 +56,9 @@ async def test_without_its_redis_it_starts_says_so_and_goes_on_when_redis_comes(
         assert await put(process.management_address) == 204
 
 
-@pytest.mark.parametrize("word", ["memory", "postgres://localhost/0", "file://relative.json", "redis://"])
-async def test_a_state_database_that_is_none_ends_the_start_with_one_sentence(word: str) -> None:
-    async with BalancerProcess.launched("--state-database", word) as process:
-        assert await process.wait_exit() != 0
+async def test_a_state_database_that_is_none_ends_the_start_with_one_sentence() -> None:
+    words = ("memory", "postgres://localhost/0", "file://relative.json", "redis://")
+    for status, process in await ends_of_starts(*(("--state-database", word) for word in words)):
+        assert status != 0, process.log
         assert "state database" in process.log or "state file" in process.log
         assert "Traceback" not in process.log

@@ -22,7 +22,7 @@ def test_the_worst_files_within_the_bounds_cost_little(tmp_path: Path, write: Ca
     path = tmp_path / "hostile.gguf"
     write(path)
 
-    assert min(_seconds(path) for _ in range(3)) < MAX_SECONDS
+    assert any(_seconds(path) < MAX_SECONDS for _ in range(3))
     assert _peak_bytes(path) < MAX_MEMORY_BYTES
 
 

@@ -15,6 +15,7 @@ from agent.core.backend import ConstraintMatcher
 from agent.llama_constraints import open_constraint_vocabulary
 from shared.failures import Failure, FailureKind
 from shared.messages_to_agent import ConstraintText
+from tests.support import budgets
 from tests.support.structural_tag_walk import Walk
 from tests.support.structural_tags import ANY, Json, const, sequence, tag, triggered, whole
 from tests.support.tokenizer_forms import OpenVocabulary, demo_vocabulary
@@ -25,7 +26,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:llama_token_get_attr is deprecated:DeprecationWarning"),
 ]
 
-WALKS = 10
+WALKS = 5 if budgets.current().form == "short" else 40
 ENOUGH_TOKENS = 40
 MOST_TOKENS = 400
 

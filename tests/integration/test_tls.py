@@ -180,7 +180,7 @@ async def test_a_hang_up_brings_the_new_certificate_to_new_connections(
             assert await name_of(process.compat_address) == der_of(certificate)
             put(other.cert, other.key)
             process.send(signal.SIGHUP)
-            await process.wait_line("were read again")
+            await process.wait_line("certificates were read again")
             for address in process.addresses.values():
                 assert await name_of(address) == der_of(other)
         process.send(signal.SIGTERM)

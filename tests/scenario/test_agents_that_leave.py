@@ -40,10 +40,10 @@ async def test_an_agent_that_is_told_to_end_finishes_its_answers_and_the_next_ru
         await asyncio.to_thread(fleet.wait_agents, lambda agent: bool(agent["draining"]))
         async with fleet.client("5, 6,", 4) as waiting:
             await fleet.wait_gauges(requests_buffered=1)
+            fleet.add_agent(slots=2, name="second")  # it starts while the first one's answer is made
             answer = await running.read_all()
             assert (answer.usage["content_tokens"], answer.finish_reason) == (150, "length")
             assert await asyncio.to_thread(victim.wait_exit) == 0
-            fleet.add_agent(slots=2, name="second")
             assert (await waiting.read_all()).generated_by == {"second"}
     await fleet.wait_idle()
 

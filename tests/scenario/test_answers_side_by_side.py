@@ -2,19 +2,18 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from random import Random
 
 import pytest
 
 from tests.support.native_stream import Generated
-from tests.support.running_fleet import RunningFleet, running_fleet
+from tests.support.running_fleet import RunningFleet
 from tests.support.tiny_model import demo_model_path, tiny_model_path
 
-SLOTS = 4
-CLIENTS = 8
+CLIENTS = 8  # twice the fleet's slots
 ROUNDS = 2
-ANSWER_TOKENS = 24
+ANSWER_TOKENS = 16
 SURE_PIECES = 6
 WORDS = ("apple", "river", "seven", "green", "house", "music", "paper", "tiger")
 
@@ -22,10 +21,8 @@ pytestmark = pytest.mark.model
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
-    with running_fleet(tmp_path_factory.mktemp("fleet"), "--buffered-request-timeout", "120s") as fleet:
-        fleet.add_agent(slots=SLOTS)
-        yield fleet
+def fleet(shared_fleet: RunningFleet) -> RunningFleet:
+    return shared_fleet
 
 
 @pytest.fixture

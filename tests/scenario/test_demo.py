@@ -2,7 +2,10 @@
 
 import json
 import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -14,37 +17,54 @@ QUESTION_MARK = "\n> "  # the demo shows what it asks like this
 pytestmark = pytest.mark.model
 
 
+class Demos(NamedTuple):
+    """Two that run at the same time, and the processes of the one that leaves by itself."""
+
+    serving: DemoProcess
+    once: DemoProcess
+    children_of_once: dict[str, int]
+
+
+@pytest.fixture(scope="module")
+def demos(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demos]:
+    """The second starts when the first has its ports: both look for free ones."""
+    with running_demo(tmp_path_factory.mktemp("serving")) as serving:
+        serving.wait_printed("Starting an agent")
+        with running_demo(tmp_path_factory.mktemp("once"), "--once") as once:
+            yield Demos(serving, once, once.wait_children(2))
+
+
 def assert_nothing_left(demo: DemoProcess, children: dict[str, int]) -> None:
     assert not [name for name, process_id in children.items() if runs(process_id)], demo.log
     assert "Traceback" not in demo.log, demo.log
 
 
-def test_it_serves_what_its_curl_lines_ask_for_until_ctrl_c(tmp_path: Path) -> None:
-    with running_demo(tmp_path) as demo:
-        printed = demo.wait_printed(LAST_LINE)
-        children = demo.wait_children(2)
-        lines = [line.strip() for line in printed.splitlines() if line.strip().startswith("curl ")]
-        answers = {line: curl(line) for line in lines}
-        assert all(status == 200 for status, _ in answers.values()), answers
-        streams = [body for line, (_, body) in answers.items() if " -d " in line]
-        assert streams, printed
-        for body in streams:
-            last = json.loads(body.splitlines()[-1])
-            assert "Done" in last["Response"]["response"]["GeneratedToken"], last
-        assert any("demo-agent" in body.decode() for _, body in answers.values())
-        demo.send(signal.SIGINT)
-        assert demo.wait_exit() == 0
-        assert demo.log.rstrip().endswith("Stopping.")
-        assert_nothing_left(demo, children)
+def test_it_serves_what_its_curl_lines_ask_for_until_ctrl_c(demos: Demos) -> None:
+    demo = demos.serving
+    printed = demo.wait_printed(LAST_LINE)
+    children = demo.wait_children(2)
+    lines = [line.strip() for line in printed.splitlines() if line.strip().startswith("curl ")]
+    with ThreadPoolExecutor(len(lines)) as terminals:
+        answers = dict(zip(lines, terminals.map(curl, lines), strict=True))
+    assert all(status == 200 for status, _ in answers.values()), answers
+    streams = [body for line, (_, body) in answers.items() if " -d " in line]
+    assert streams, printed
+    for body in streams:
+        last = json.loads(body.splitlines()[-1])
+        assert "Done" in last["Response"]["response"]["GeneratedToken"], last
+    assert any("demo-agent" in body.decode() for _, body in answers.values())
+    demo.send(signal.SIGINT)
+    assert demo.wait_exit() == 0
+    assert demo.log.rstrip().endswith("Stopping.")
+    assert_nothing_left(demo, children)
 
 
-def test_once_ends_well_after_the_answer_and_its_usage(tmp_path: Path) -> None:
-    with running_demo(tmp_path, "--once") as demo:
-        children = demo.wait_children(2)
-        assert demo.wait_exit(DEADLINE_SECONDS) == 0, demo.log
-        assert " prompt tokens (" in demo.log
-        assert LAST_LINE not in demo.log
-        assert_nothing_left(demo, children)
+def test_once_ends_well_after_the_answer_and_its_usage(demos: Demos) -> None:
+    demo = demos.once
+    assert demo.wait_exit(DEADLINE_SECONDS) == 0, demo.log
+    assert " prompt tokens (" in demo.log
+    assert LAST_LINE not in demo.log
+    assert_nothing_left(demo, demos.children_of_once)
 
 
 @pytest.mark.long  # the short form has the other ends of a demo

@@ -11,13 +11,13 @@ from random import Random
 import pytest
 
 from agent.core import batch_plan, scheduler
-from agent.core.backend import BatchPlan, DecodeOutcome, PlannedRun
+from agent.core.backend import BatchPlan, DecodeOutcome, PlannedRun, SavedCells
 from agent.core.prefix_cache import PrefixCache
 from agent.core.prefix_tree import PrefixMatch
 from agent.core.scheduler import Scheduler
 from agent.core.sequence import MemberSequence
 from agent.llama.backend import LlamaBackend
-from tests.support.tiny_engine import ColdRun, Laboratory
+from tests.support.tiny_engine import ColdRun, Laboratory, RecordingSampler
 from tests.support.tiny_model import tiny_model_path
 
 TOLERANCE = 1e-3
@@ -57,6 +57,28 @@ def test_batched_and_warm_runs_have_the_logits_of_a_cold_run_alone(laboratory: L
     reused_warm = scheduler.statistics().reused_prompt_tokens - reused_cold
     assert reused_warm == sum(len(run.prompt) - 1 for run in runs)
     backend.close()
+
+
+def test_prefixes_that_were_in_host_memory_give_the_same(laboratory: Laboratory, runs: list[ColdRun]) -> None:
+    """What one of them brings back, those that share it take from its cells."""
+    backend = laboratory.backend()
+    scheduler = laboratory.scheduler(backend, store_bytes=1 << 30)
+    assert difference_after_leaving(laboratory, backend, scheduler, runs) < TOLERANCE
+    statistics = scheduler.statistics()
+    backend.close()
+    assert statistics.store.restored_tokens > 128
+    assert statistics.store.stored_tokens > 300
+
+
+def difference_after_leaving(
+    laboratory: Laboratory, backend: LlamaBackend, scheduler: Scheduler, runs: list[ColdRun]
+) -> float:
+    """Run them, have strangers drive them out of the cells, run them again: the largest difference of any logit."""
+    differences = [laboratory.difference(backend, scheduler, runs)]
+    requests = [([3 + (start + step) % 500 for step in range(150)], 2) for start in range(4)]
+    laboratory.run(backend, scheduler, requests, [RecordingSampler() for _ in requests])
+    assert scheduler.statistics().cached_tokens < 4 * 150
+    return max(*differences, laboratory.difference(backend, scheduler, runs))
 
 
 def test_a_batch_of_one_row_gives_the_same(laboratory: Laboratory, runs: list[ColdRun]) -> None:
@@ -146,3 +168,20 @@ def test_a_planted_fault_moves_the_logits_far_beyond_the_tolerance(
     differences = [laboratory.difference(backend, scheduler, runs) for _ in range(2)]
     backend.close()
     assert max(differences) > 100 * TOLERANCE
+
+
+def test_a_copy_of_another_prompt_moves_them_as_far(
+    laboratory: Laboratory, runs: list[ColdRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = LlamaBackend.save_cells
+
+    def save_cells(self: LlamaBackend, source: int, start: int, stop: int, through: int) -> SavedCells | None:
+        others = [one for one in range(256) if one not in (source, through) and self.evaluated_tokens(one) >= stop]
+        return real(self, others[-1] if others else source, start, stop, through)
+
+    monkeypatch.setattr(LlamaBackend, "save_cells", save_cells)
+    backend = laboratory.backend()
+    scheduler = laboratory.scheduler(backend, store_bytes=1 << 30)
+    difference = difference_after_leaving(laboratory, backend, scheduler, runs)
+    backend.close()
+    assert difference > 100 * TOLERANCE

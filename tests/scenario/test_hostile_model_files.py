@@ -23,6 +23,7 @@ from agent.model_port import LoadGivenUpError
 from shared.agent_status import IssueKind
 from shared.desired_state import AgentDesiredState
 from tests.support import agent_states, budgets
+from tests.support.child_environment import child_environment
 from tests.support.hostile_models import HOSTILE, mutated, with_two_tokens_alike
 from tests.support.scripted_balancer import ScriptedBalancer, generate
 from tests.support.tiny_model import CHAT_TEMPLATE, TinyModel, demo_model_path, tiny_model_path
@@ -132,7 +133,9 @@ async def test_an_agent_serves_on_when_its_file_is_truncated_in_place(good: Path
 async def agent_process(balancer: ScriptedBalancer) -> AsyncIterator[asyncio.subprocess.Process]:
     """`steersman agent` until the block ends."""
     arguments = ("agent", "--management-addr", balancer.address, "--slots", "2")
-    process = await asyncio.create_subprocess_exec(sys.executable, "-c", COMMAND, *arguments, cwd=ROOT)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", COMMAND, *arguments), cwd=ROOT, env=child_environment()
+    )
     try:
         yield process
     finally:

@@ -3,13 +3,12 @@
 import asyncio
 import re
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from tests.support.native_stream import RAW_PROMPT_PATH
 from tests.support.raw_http import RawConnection
-from tests.support.running_fleet import COUNTING, RunningFleet, running_fleet
+from tests.support.running_fleet import COUNTING, RunningFleet
 from tests.support.tiny_model import TinyModel, demo_model_path, tiny_model_path
 
 LARGE_CHARACTERS = 1_200_000  # over aiohttp's default of 1 MiB
@@ -21,10 +20,8 @@ pytestmark = pytest.mark.model
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
-    with running_fleet(tmp_path_factory.mktemp("fleet")) as fleet:
-        fleet.add_agent(slots=2)
-        yield fleet
+def fleet(shared_fleet: RunningFleet) -> RunningFleet:
+    return shared_fleet
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from shared.desired_state import LocalToAgentSource
 from shared.generation import SamplingParameters
 from tests.support import agent_states
 from tests.support.completion_client import CompletionClient
-from tests.support.running_fleet import RunningFleet, desired_state, running_fleet
+from tests.support.running_fleet import RunningFleet, desired_state
 from tests.support.tiny_adapter import TinyAdapter, write_tiny_adapter
 from tests.support.tiny_backend import run
 from tests.support.tiny_engine import ExactParameters, Laboratory, RecordingSampler, Row
@@ -173,13 +173,12 @@ def test_an_adapter_that_cannot_be_used_is_an_issue_that_names_it(folder: Path, 
 
 
 @pytest.fixture(scope="module")
-def fleet(folder: Path, paths: dict[str, str]) -> Iterator[RunningFleet]:
-    with running_fleet(folder) as fleet:
-        fleet.add_agent(slots=3)
-        adapters = {name: {"LocalToAgent": path} for name, path in paths.items()}
-        fleet.put({**desired_state(tiny_model_path(folder)), "served_model_names": ["tiny"], "lora_adapters": adapters})
-        fleet.wait_agents(lambda agent: bool(agent["accepting"]))
-        yield fleet
+def fleet(shared_fleet: RunningFleet, folder: Path, paths: dict[str, str]) -> RunningFleet:
+    adapters = {name: {"LocalToAgent": path} for name, path in paths.items()}
+    document = {**desired_state(tiny_model_path(folder)), "served_model_names": ["tiny"], "lora_adapters": adapters}
+    revision = shared_fleet.put(document)
+    shared_fleet.wait_agents(lambda agent: agent["applied_revision"] == revision and bool(agent["accepting"]))
+    return shared_fleet
 
 
 def asked(fleet: RunningFleet, **fields: Any) -> str:

@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from tests.support.raw_http import RawConnection
-from tests.support.running_fleet import DEADLINE_SECONDS, RunningFleet, running_fleet
+from tests.support.running_fleet import DEADLINE_SECONDS, RunningFleet
 from tests.support.tiny_model import demo_model_path
 
 pytestmark = pytest.mark.model
@@ -30,17 +30,14 @@ class Clients(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
-    with running_fleet(tmp_path_factory.mktemp("fleet"), "--buffered-request-timeout", "120s") as fleet:
-        fleet.add_agent(slots=4)
-        fleet.serve(demo_model_path(), context_size=2048)
-        url = f"http://{fleet.compat}"
-        options: dict[str, Any] = {"api_key": "none", "max_retries": 0, "timeout": DEADLINE_SECONDS}
-        with (
-            openai.OpenAI(base_url=f"{url}/v1", **options) as first,
-            anthropic.Anthropic(base_url=url, **options) as second,
-        ):
-            yield Clients(first, second, fleet)
+def clients(demo_fleet: RunningFleet) -> Iterator[Clients]:
+    url = f"http://{demo_fleet.compat}"
+    options: dict[str, Any] = {"api_key": "none", "max_retries": 0, "timeout": DEADLINE_SECONDS}
+    with (
+        openai.OpenAI(base_url=f"{url}/v1", **options) as first,
+        anthropic.Anthropic(base_url=url, **options) as second,
+    ):
+        yield Clients(first, second, demo_fleet)
 
 
 # OpenAI's

@@ -8,7 +8,8 @@ import pytest
 from agent.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from tests.support.native_stream import RAW_PROMPT_PATH
 from tests.support.raw_http import RawConnection
-from tests.support.running_fleet import COUNTING, RunningFleet, running_fleet
+from tests.support.running_fleet import COUNTING, RunningFleet
+from tests.support.shared_fleet import AGENT_NAME
 from tests.support.tiny_model import demo_model_path, tiny_model_path
 
 CONTEXT_TOKENS = 2048
@@ -20,10 +21,8 @@ pytestmark = pytest.mark.model
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
-    with running_fleet(tmp_path_factory.mktemp("fleet")) as fleet:
-        fleet.add_agent(slots=4)
-        yield fleet
+def fleet(shared_fleet: RunningFleet) -> RunningFleet:
+    return shared_fleet
 
 
 @pytest.fixture
@@ -69,7 +68,7 @@ async def test_each_token_is_a_line_of_its_own_and_is_counted_once(
         "tool_call_tokens": 0,
         "undeterminable_tokens": 0,
     }
-    assert (answer.finish_reason, answer.generated_by) == ("length", {"agent-0"})
+    assert (answer.finish_reason, answer.generated_by) == ("length", {AGENT_NAME})
     assert {line["Response"]["request_id"] for line in answer.lines} == {answer.request_id}
 
 

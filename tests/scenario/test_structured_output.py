@@ -4,7 +4,7 @@ their own."""
 import asyncio
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -13,10 +13,10 @@ from paddler_client.inference_message import InferenceMessageKind, parse_inferen
 
 from agent.llama.vocabulary import load_vocabulary
 from tests.support.native_stream import Generated
-from tests.support.running_fleet import RunningFleet, running_fleet
+from tests.support.running_fleet import RunningFleet
+from tests.support.shared_fleet import SLOTS
 from tests.support.tiny_model import demo_model_path
 
-SLOTS = 4
 PROMPT = "The capital of France, as JSON: "
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -45,11 +45,8 @@ def schema(document: Any) -> Grammar:
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
-    with running_fleet(tmp_path_factory.mktemp("fleet"), "--buffered-request-timeout", "120s") as fleet:
-        fleet.add_agent(slots=SLOTS)
-        fleet.serve(demo_model_path(), context_size=2048)
-        yield fleet
+def fleet(demo_fleet: RunningFleet) -> RunningFleet:
+    return demo_fleet
 
 
 def fits_schema(text: str) -> bool:
@@ -192,7 +189,7 @@ async def test_free_answers_beside_constrained_ones_are_those_they_have_alone(fl
     """Eight clients on four slots, half of them constrained, one of each kind leaving early. Each free one counts in a
     hundred of its own; what shares a batch moves logits a little, so only the sure beginning is compared."""
     hundreds = {str(one): ", ".join(f"{one}0{last}" for last in range(1, 7)) + "," for one in range(1, 5)}
-    alone = {name: await fleet.ask(prompt, 24) for name, prompt in hundreds.items()}
+    alone = {name: await fleet.ask(prompt, 14) for name, prompt in hundreds.items()}
 
     async def leave_early(prompt: str, grammar: Grammar | None) -> None:
         async with fleet.client(prompt, 200, grammar) as client:
@@ -204,7 +201,7 @@ async def test_free_answers_beside_constrained_ones_are_those_they_have_alone(fl
         wanted = [*hundreds, *[None] * 4]
         for name in Random(5).sample(wanted, len(wanted)):
             prompt, grammar = (PROMPT, schema(SCHEMA)) if name is None else (hundreds[name], None)
-            asked.append((name, clients.create_task(fleet.ask(prompt, 80 if name is None else 24, grammar))))
+            asked.append((name, clients.create_task(fleet.ask(prompt, 80 if name is None else 14, grammar))))
         clients.create_task(leave_early("A shopping list:\n", gbnf(LIST)))
         clients.create_task(leave_early(hundreds["1"], None))
     for name, task in asked:

@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,7 @@ from agent.constraint.languages.gbnf import parse_gbnf
 from tests.support.constraint_recogniser import language_contains
 from tests.support.native_stream import RAW_PROMPT_PATH, Generated, NativeStream
 from tests.support.raw_http import RawConnection
-from tests.support.running_fleet import DEADLINE_SECONDS, RunningFleet, running_fleet
-from tests.support.tiny_model import demo_model_path
+from tests.support.running_fleet import DEADLINE_SECONDS, RunningFleet
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "structured-output.md"
 URL = f"http://127.0.0.1:8061{RAW_PROMPT_PATH}"
@@ -28,11 +26,8 @@ Json = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
-    with running_fleet(tmp_path_factory.mktemp("fleet")) as fleet:
-        fleet.add_agent(slots=2)
-        fleet.serve(demo_model_path(), context_size=1024)
-        yield fleet
+def fleet(demo_fleet: RunningFleet) -> RunningFleet:
+    return demo_fleet
 
 
 def bodies() -> list[Json]:

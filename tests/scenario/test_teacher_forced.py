@@ -18,7 +18,7 @@ from tests.support.tiny_engine import ColdRun, Laboratory, RecordingSampler
 from tests.support.tiny_model import demo_model_path
 
 CLEAR_GAP = 1.5
-ANSWER_TOKENS = 32
+ANSWER_TOKENS = 22
 SHARED = (
     "You are a careful assistant. The rivers of Europe are listed below, one a line, from the longest to the shortest."
 )
@@ -86,10 +86,10 @@ def test_beside_others_and_warm_the_likeliest_tokens_are_those_of_a_run_alone(
 
 
 def test_set_aside_and_evaluated_again_they_are_the_same(laboratory: Laboratory, runs: list[ColdRun]) -> None:
-    """Six answers do not fit into the pool beside each other; two prompts come twice and share their cells."""
-    backend = laboratory.backend(cells=SMALL_POOL_CELLS)
-    scheduler = laboratory.scheduler(backend)
-    check_likeliest_tokens(laboratory, backend, scheduler, [*runs, *runs[2:]])
+    """Eight answers do not fit into the pool beside each other; each prompt comes twice and shares its cells."""
+    backend = laboratory.backend(cells=SMALL_POOL_CELLS, slots=8)
+    scheduler = laboratory.scheduler(backend, slots=8)
+    check_likeliest_tokens(laboratory, backend, scheduler, [*runs, *runs])
     assert scheduler.statistics().set_aside_total > 0
     backend.close()
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from agent.core.backend import BackendLimits, ConstraintMatcher
 from agent.core.commands import EngineCommand
 from agent.core.events import EngineEvent, SchedulerStatistics, StepReport
+from agent.core.statistics import CompilerStatistics
 from shared.failures import Failure, FailureKind
 from shared.messages_to_agent import ConstraintText
 from tests.support.scripted_constraint import ConstraintScript
@@ -29,8 +30,10 @@ class FakeReader:
             raise self.error
         return [BOS if character == "^" else 10 + ord(character) % 900 for character in text]
 
-    def detokenize(self, tokens: Sequence[int], *, shows_special: bool) -> bytes:
-        return "".join(("^" if shows_special else "") if one == BOS else chr(one - 10) for one in tokens).encode()
+    def detokenize(self, tokens: Sequence[int], *, shows_special: bool, spaces_special: bool = False) -> bytes:
+        bos = "^" if shows_special else ""
+        text = "".join(bos if one == BOS else chr(one - 10) for one in tokens)
+        return (text.replace("^^", "^ ^") if spaces_special else text).encode()
 
 
 @dataclass
@@ -39,6 +42,7 @@ class FakeConstraints:
 
     asked: list[ConstraintText] = field(default_factory=list)
     error: Exception | None = None
+    counted: CompilerStatistics = field(default_factory=CompilerStatistics)
 
     def compile(self, constraint: ConstraintText) -> ConstraintMatcher | Failure:
         self.asked.append(constraint)
@@ -47,6 +51,9 @@ class FakeConstraints:
         if constraint.text == "bad":
             return Failure(FailureKind.GRAMMAR_INITIALIZATION, "line 1, column 1: this is bad", "grammar")
         return ConstraintScript().matcher()
+
+    def statistics(self) -> CompilerStatistics:
+        return self.counted
 
 
 @dataclass(eq=False)

@@ -1,14 +1,15 @@
 """A `steersman` subcommand as a process of its own, its log in a file that tests wait on."""
 
-import os
 import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from shared.settings_sources import Address, parse_address
+from tests.support.child_environment import child_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 60.0
@@ -21,14 +22,15 @@ _ENTRY = (sys.executable, "-c", "import sys; from shared.command_line import mai
 class FleetProcess:
     """Started at once; `end` it, whatever happened. Plain blocking calls, so that fixtures of a module can use it."""
 
-    def __init__(self, log_path: Path, *arguments: str, **environment: str) -> None:
-        """`environment`: variables beside those of this process."""
+    def __init__(self, log_path: Path, *arguments: str, inside: Sequence[str] = (), **environment: str) -> None:
+        """`inside`: a command that is given the whole line and becomes it. `environment`: variables beside those of
+        this process."""
         self.log_path = log_path
         with log_path.open("wb") as log:
             self._process = subprocess.Popen(
-                [*_ENTRY, *arguments],
+                [*inside, *_ENTRY, *arguments],
                 cwd=ROOT,
-                env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+                env=child_environment(**environment),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -13,7 +14,9 @@ from balancer.desired_state_watch import DesiredStateWatch
 from balancer.listeners import Listener, new_service
 from balancer.management_routes import add_management_routes
 from balancer.management_services import ManagementServices
-from balancer.metrics import Metrics
+from balancer.metrics.balancer_families import paddler_families
+from balancer.metrics.exposition import Metrics
+from shared.metric_families import build_families
 from shared.settings_sources import Address
 from tests.support.conditions import wait_until
 from tests.support.fleet_snapshots import ScriptedSwitchboard
@@ -75,7 +78,12 @@ async def management_service(
     given = {
         "switchboard": switchboard,
         "watch": watch,
-        "metrics": Metrics(lambda: switchboard.figures, "0.1.0"),
+        "metrics": Metrics(
+            [
+                lambda: partial(paddler_families, switchboard.figures, "paddler_"),
+                lambda: partial(build_families, "0.1.0"),
+            ]
+        ),
         "is_shutting_down": lambda: service.is_shutting_down,
         "least_seconds_between_snapshots": 0.0,
         **services,

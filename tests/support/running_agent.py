@@ -9,6 +9,7 @@ from typing import Any
 from agent.app import Agent, MakeRuntime
 from agent.dialler import BalancerAccess
 from agent.settings import AgentSettings
+from shared.service_link import Supervision
 from tests.support.scripted_balancer import ScriptedBalancer
 
 LEAVE_SECONDS = 30.0
@@ -30,7 +31,12 @@ class RunningAgent:
 
 @contextlib.asynccontextmanager
 async def running_agent(
-    make_runtime: MakeRuntime, *balancers: ScriptedBalancer, token: str | None = None, **settings: Any
+    make_runtime: MakeRuntime,
+    *balancers: ScriptedBalancer,
+    token: str | None = None,
+    access: BalancerAccess | None = None,
+    supervision: Supervision | None = None,
+    **settings: Any,
 ) -> AsyncIterator[RunningAgent]:
     """Runs until the block ends."""
     given = {
@@ -42,7 +48,8 @@ async def running_agent(
     }
     stop = asyncio.Event()
     parsed = AgentSettings.model_validate(given)
-    agent = Agent(parsed, BalancerAccess(token, await asyncio.to_thread(parsed.read_tls)), make_runtime)
+    access = access or BalancerAccess(token, await asyncio.to_thread(parsed.read_tls))
+    agent = Agent(parsed, access, make_runtime, supervision)
     running = RunningAgent(stop, asyncio.create_task(agent.run(stop)))
     try:
         yield running

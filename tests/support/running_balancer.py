@@ -8,7 +8,6 @@ async with BalancerProcess.started("--drain-timeout", "300ms") as process:
 """
 
 import asyncio
-import os
 import re
 import signal
 import sys
@@ -21,7 +20,9 @@ from typing import Any
 from balancer.app import Balancer
 from balancer.process_secrets import Secrets
 from balancer.settings import BalancerSettings
+from shared.service_link import Supervision
 from shared.settings_sources import Address, parse_address
+from tests.support.child_environment import child_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 FREE_PORT = Address("127.0.0.1", 0)
@@ -29,11 +30,11 @@ DEADLINE_SECONDS = 30.0
 
 # The entry point that the installed command has, so that the tree under test runs whatever is installed.
 COMMAND = (sys.executable, "-c", "import sys; from shared.command_line import main; sys.exit(main())", "balancer")
-_LISTENS = re.compile(r"balancer\.listeners: (\w+) listens on (\S+)")
+_LISTENS = re.compile(r"""balancer\.listeners(?:: |","message":")(\w+) listens on ([^\s"]+)""")  # in either form
 
 
 @asynccontextmanager
-async def running_balancer(**settings: Any) -> AsyncIterator[Balancer]:
+async def running_balancer(supervision: Supervision | None = None, /, **settings: Any) -> AsyncIterator[Balancer]:
     """A balancer on free loopback ports; stopped in order afterwards, with its records checked."""
     given = {
         "inference_addr": FREE_PORT,
@@ -47,7 +48,7 @@ async def running_balancer(**settings: Any) -> AsyncIterator[Balancer]:
     balancer = await Balancer.open(parsed, secrets, checks_every_event=True)
     stop = asyncio.Event()
     async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as tasks:
-        tasks.create_task(balancer.serve(stop), name="balancer under test")
+        tasks.create_task(balancer.serve(stop, supervision), name="balancer under test")
         await balancer.is_serving.wait()  # cancelled when it cannot start
         try:
             yield balancer
@@ -55,6 +56,16 @@ async def running_balancer(**settings: Any) -> AsyncIterator[Balancer]:
         finally:
             stop.set()
             limit.reschedule(asyncio.get_running_loop().time() + DEADLINE_SECONDS)
+
+
+async def ends_of_starts(*starts: tuple[str, ...]) -> list[tuple[int, "BalancerProcess"]]:
+    """Exit status and process of each start, all begun at the same time; `starts` are their flags."""
+
+    async def end_of(flags: tuple[str, ...]) -> tuple[int, BalancerProcess]:
+        async with BalancerProcess.launched(*flags) as process:
+            return await process.wait_exit(), process
+
+    return list(await asyncio.gather(*map(end_of, starts)))
 
 
 class ProcessEndedEarly(Exception):
@@ -88,7 +99,7 @@ class BalancerProcess:
             *("--inference-addr", "127.0.0.1:0", "--management-addr", "127.0.0.1:0", "--compat-addr", "127.0.0.1:0"),
             *flags,
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+            env=child_environment(**environment),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,

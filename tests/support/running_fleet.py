@@ -16,6 +16,7 @@ import asyncio
 import http.client
 import itertools
 import json
+import signal
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
@@ -194,6 +195,10 @@ class RunningFleet:
         await asyncio.to_thread(self.wait_agents, is_idle, within_seconds=within_seconds)
 
     def end(self) -> None:
+        """The agents at the same time, then the balancer."""
+        for agent in self.agents:
+            if agent.exit_status is None:
+                agent.send(signal.SIGTERM)
         for process in (*self.agents, self.balancer):
             process.end()
 

@@ -15,11 +15,13 @@ from agent.core.backend import (
     BatchPlan,
     DecodeOutcome,
     LogprobsWanted,
+    SavedCells,
 )
 from shared.generation import SamplingParameters
 
 END_TOKEN = 0
 VOCABULARY_SIZE = 97
+BYTES_A_TOKEN = 10
 
 
 @dataclass(slots=True, eq=False)
@@ -160,6 +162,7 @@ class ScriptedBackend:
     plans: list[BatchPlan] = field(default_factory=list)
     outcomes: list[DecodeOutcome] = field(default_factory=list)
     copies: int = 0
+    forgets_from: int | None = None  # cells from this position on cannot be saved
     abort_requests: int = 0
     abort_requested: bool = False
     is_closed: bool = False
@@ -260,6 +263,27 @@ class ScriptedBackend:
         self._check_ids(sequence_id)
         return max((cell.position + 1 for cell in self.cells if sequence_id in cell.holders), default=0)
 
+    def save_cells(self, source: int, start: int, stop: int, through: int) -> SavedCells | None:
+        self._check_copy(through, 0 <= start < stop <= self.evaluated_tokens(source))
+        if self.forgets_from is not None and stop > self.forgets_from:
+            return None
+        cells = [(cell.position, cell.digest) for cell in self.cells if source in cell.holders]
+        content = tuple(sorted(cell for cell in cells if start <= cell[0] < stop))
+        return SavedCells(start, stop, BYTES_A_TOKEN * len(content), content)
+
+    def restore_cells(self, saved: SavedCells, target: int, stop: int, through: int) -> bool:
+        held = self.evaluated_tokens(target)
+        self._check_copy(through, saved.start <= held < stop <= saved.stop)
+        if len(saved.content) > self.limits.context_cells - len(self.cells):
+            return False
+        self.cells += [Cell(position, value, {target}) for position, value in saved.content if held <= position < stop]
+        return True
+
+    def _check_copy(self, through: int, has_tokens: bool) -> None:
+        may_copy = self.limits.can_save_cells and has_tokens
+        if not may_copy or not 0 <= through < self.limits.sequence_ids or self.evaluated_tokens(through):
+            raise ValueError("cells that cannot be copied")
+
     def _check_ids(self, *sequence_ids: int) -> None:
         if not all(0 <= one <= HIGHEST_SEQUENCE_ID for one in sequence_ids):
             raise ValueError(f"ids {sequence_ids}")
@@ -291,5 +315,6 @@ def scripted_backend(
             request_limit_tokens=request_limit or cells,
             vocabulary_size=VOCABULARY_SIZE,
             can_share_prefixes=can_share,
+            can_save_cells=can_share,
         )
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from agent.core.backend import BackendLimits, ConstraintMatcher
 from agent.core.commands import EngineCommand
 from agent.core.scheduler import SchedulerSettings
+from agent.core.statistics import CompilerStatistics
 from agent.core.swap_events import Problem, Proof, Proved
 from agent.engine.thread import EngineCallbacks, EngineThread
 from agent.llama_loaded_model import EngineOutlet
@@ -38,7 +39,7 @@ class ScriptedReader:
     def tokenize(self, text: str, *, parse_special: bool = True) -> list[int]:
         return ScriptedVocabulary().tokenize(text, add_special=False, parse_special=parse_special)
 
-    def detokenize(self, tokens: Sequence[int], *, shows_special: bool) -> bytes:
+    def detokenize(self, tokens: Sequence[int], *, shows_special: bool, spaces_special: bool = False) -> bytes:
         return b"".join(map(ScriptedVocabulary().token_piece, tokens))
 
 
@@ -49,6 +50,9 @@ class ScriptedConstraints:
         if not constraint.text.isdecimal():
             return Failure(FailureKind.GRAMMAR_INITIALIZATION, "line 1, column 1: this is not a number", "grammar")
         return ConstraintScript(length=int(constraint.text)).matcher()
+
+    def statistics(self) -> CompilerStatistics:
+        return CompilerStatistics()
 
 
 class ScriptedModel:
@@ -108,6 +112,7 @@ class ScriptedRuntime:
     may_load: threading.Event = field(default_factory=threading.Event)
     may_decode: threading.Event = field(default_factory=threading.Event)
     crash_next_decode: bool = False
+    load_fraction: float = 0.0  # how far a load is said to be while `may_load` holds it
 
     def __post_init__(self) -> None:
         self.may_load.set()
@@ -122,6 +127,7 @@ class ScriptedRuntime:
 
     def load(self, state: AgentDesiredState, proof: Proof, keep_loading: KeepLoading) -> LoadedModel | Problem:
         while not self.may_load.wait(0.005):
+            self.outlet.load_progress(self.load_fraction)
             if not keep_loading():
                 raise LoadGivenUpError
         path = model_path_of(state)

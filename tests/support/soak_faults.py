@@ -15,7 +15,8 @@ from tests.support.running_fleet import STATE_PATH, Json, RunningFleet, desired_
 
 SLOTS: Final = 3
 # Two agents on two cores: more threads would only wait for one another.
-AGENT_FLAGS: Final = ("--threads", "1", "--drain-timeout", "2s")
+# The store of prefixes is soon full, so that what an agent holds can be compared.
+AGENT_FLAGS: Final = ("--threads", "1", "--drain-timeout", "2s", "--prefix-store-size", "16777216")
 HEARTBEAT_SECONDS: Final = 1.0
 RETURN_SECONDS: Final = 20.0
 STEADY, RESTLESS = "steady", "restless"

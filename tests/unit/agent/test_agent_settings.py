@@ -36,6 +36,13 @@ def test_everything_may_come_from_the_environment() -> None:
     assert (settings.slots, settings.drain_timeout_seconds, settings.threads) == (2, 5.0, 3)
 
 
+def test_the_store_of_prefixes_is_chosen_by_the_agent_unless_its_size_is_given() -> None:
+    needed = ("--management-addr", "a:1", "--slots", "1")
+    assert load(*needed).prefix_store_size is None
+    assert load(*needed, "--prefix-store-size", "0").prefix_store_size == 0
+    assert load(*needed, "--prefix-store-size", "1073741824").prefix_store_size == 1 << 30
+
+
 def test_more_slots_than_llama_cpp_has_are_taken_here_and_become_an_issue_later() -> None:
     assert load("--management-addr", "a:1", "--slots", "300").slots == 300
 
@@ -50,6 +57,7 @@ def test_more_slots_than_llama_cpp_has_are_taken_here_and_become_an_issue_later(
         (["--management-addr", "a:1", "--slots", "1", "--threads", "0"], "--threads"),
         (["--management-addr", "a:1", "--slots", "1", "--log-level", "loud"], "--log-level"),
         (["--management-addr", "a:1", "--slots", "1", "--drain-timeout", "-1"], "--drain-timeout"),
+        (["--management-addr", "a:1", "--slots", "1", "--prefix-store-size", "-1"], "--prefix-store-size"),
     ],
 )
 def test_a_wrong_setting_is_one_sentence(arguments: list[str], part: str) -> None:

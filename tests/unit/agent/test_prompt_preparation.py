@@ -7,6 +7,7 @@ import pytest
 
 from agent.prompt_preparation import prepare_prompt, prompt_text
 from shared.failures import Failure, FailureKind
+from shared.generation_options import StopOptions
 from shared.messages_to_agent import Generate
 from tests.support.fake_model import BOS, FakeReader
 
@@ -92,10 +93,23 @@ def test_a_text_that_cannot_be_tokenised_is_the_requests_own_fault() -> None:
 class HalfReader(FakeReader):
     """Each token is one byte."""
 
-    def detokenize(self, tokens: Sequence[int], *, shows_special: bool) -> bytes:
+    def detokenize(self, tokens: Sequence[int], *, shows_special: bool, spaces_special: bool = False) -> bytes:
         return bytes(tokens)
 
 
 def test_an_echo_ends_with_its_last_whole_character_and_keeps_the_rest() -> None:
-    assert prompt_text(tuple("aé".encode()[:2]), HalfReader(), shows_special=False) == ("a", "é".encode()[:1])
-    assert prompt_text((0xFF, 97), HalfReader(), shows_special=False) == ("\ufffda", b"")
+    assert prompt_text(tuple("aé".encode()[:2]), HalfReader()) == ("a", "é".encode()[:1])
+    assert prompt_text((0xFF, 97), HalfReader()) == ("\ufffda", b"")
+
+
+@pytest.mark.parametrize(
+    ("stop", "text"),
+    [
+        (None, "a"),
+        (StopOptions(), "a"),
+        (StopOptions(skips_special_tokens=False), "^ ^a"),
+        (StopOptions(skips_special_tokens=False, spaces_between_special_tokens=False), "^^a"),
+    ],
+)
+def test_an_echo_shows_special_tokens_as_the_answer_does(stop: StopOptions | None, text: str) -> None:
+    assert prompt_text((BOS, BOS, 107), FakeReader(), stop).text == text

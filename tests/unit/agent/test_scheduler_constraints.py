@@ -103,6 +103,7 @@ def test_forced_tokens_are_observed_counted_and_reported_like_any_other() -> Non
     assert samplers[0].observed == [*PROMPT, *answer]
     assert samplers[0].draws == [place for place in range(20) if len(script.allowed(answer[:place])) > 1]
     assert driver.scheduler.statistics().generated_tokens == 20
+    assert driver.scheduler.statistics().forced_tokens == 20 - len(samplers[0].draws) > 0
     assert driver.scheduler.statistics().evaluated_prompt_tokens == len(PROMPT)
 
 

@@ -5,14 +5,16 @@ way shows in the answer.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.core import batch_plan, residency, scheduler
-from agent.core.backend import DecodeOutcome, LogprobsWanted, PlannedRun
+from agent.core.backend import DecodeOutcome, LogprobsWanted, PlannedRun, SavedCells
 from agent.core.prefix_cache import PrefixCache
+from agent.core.prefix_store import PrefixStore, StoredPrefix
 from agent.core.prefix_tree import PrefixMatch
 from agent.core.sequence import MemberSequence
 from tests.support.engine_driver import EngineDriver, RulesOfRequest
@@ -25,6 +27,7 @@ from tests.support.scripted_backend import (
     scripted_backend,
 )
 from tests.support.scripted_constraint import ConstraintScript, ScriptedMatcher
+from tests.support.small_pieces import use_small_pieces
 
 FAILURES = [DecodeOutcome.NO_KV_SLOT, DecodeOutcome.ABORTED, DecodeOutcome.FATAL, DecodeOutcome.INVALID_BATCH]
 
@@ -84,11 +87,21 @@ actions = st.one_of(
     slots=st.integers(1, 5),
     chunk=st.sampled_from([1, 4, 16]),
     can_share=st.booleans(),
+    store_bytes=st.sampled_from([0, 150, 600, 10**6]),
 )
 def test_whatever_happens_each_answer_is_that_of_a_run_alone(
-    script: list[tuple], cells: int, batch: int, slots: int, chunk: int, can_share: bool
+    script: list[tuple], cells: int, batch: int, slots: int, chunk: int, can_share: bool, store_bytes: int
 ) -> None:
-    driver = EngineDriver(scripted_backend(cells, batch, ids=slots, can_share=can_share), slots, chunk)
+    backend = scripted_backend(cells, batch, ids=slots + 1, can_share=can_share)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        use_small_pieces(monkeypatch)
+        play(script, EngineDriver(backend, slots, chunk, store_bytes))
+    if not can_share:
+        assert backend.cells == []
+
+
+def play(script: list[tuple], driver: EngineDriver) -> None:
+    """Do what the script says, run everything to its end, check every answer."""
     claimed_full = 0
     for action in script:
         match action:
@@ -108,13 +121,11 @@ def test_whatever_happens_each_answer_is_that_of_a_run_alone(
     for key in driver.submitted:
         driver.assert_exact(key)
     assert driver.backend.outcomes.count(DecodeOutcome.NO_KV_SLOT) <= claimed_full, "a plan did not fit"
-    if not can_share:
-        assert driver.backend.cells == []
 
 
-def busy_run() -> EngineDriver:
+def busy_run(store_bytes: int = 0) -> EngineDriver:
     """Shared prompts, a pool that is too small, an abort: each way in which cells change hands, in a few steps."""
-    driver = EngineDriver(scripted_backend(cells=70, batch=16, ids=3), slots=3, chunk=8)
+    driver = EngineDriver(scripted_backend(cells=70, batch=16, ids=4), slots=3, chunk=8, store_bytes=store_bytes)
     common = prompt_with_answer(30, 12)
     driver.submit("first", common, 12)
     driver.submit("second", [*common[:25], 3, 4, 5], 12)
@@ -140,6 +151,13 @@ def test_the_busy_run_is_exact() -> None:
     assert statistics.reused_prompt_tokens
     assert statistics.evicted_tokens
     assert DecodeOutcome.ABORTED in driver.backend.outcomes
+
+
+def test_the_busy_run_is_exact_with_a_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_small_pieces(monkeypatch)
+    store = busy_run(10**6).scheduler.statistics().store
+    assert store.saved_tokens >= store.stored_tokens > 50
+    assert store.restored_tokens > 20
 
 
 def _one_token_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,3 +274,82 @@ def test_a_planted_fault_is_noticed(
     monkeypatch.setattr(scheduler.Scheduler, "check_invariants", lambda self: None)
     with pytest.raises((AssertionError, ValueError, RuntimeError)):
         busy_run()
+
+
+def _a_copy_comes_back_at_the_place_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A piece brings what another prompt had at its positions."""
+    real = ScriptedBackend.save_cells
+    kept: dict[tuple[int, int], SavedCells | None] = {}
+
+    def save_cells(self: ScriptedBackend, source: int, start: int, stop: int, through: int) -> SavedCells | None:
+        saved = real(self, source, start, stop, through)
+        return kept.setdefault((start, stop), saved)
+
+    monkeypatch.setattr(ScriptedBackend, "save_cells", save_cells)
+
+
+def _a_copy_is_believed_to_reach_one_token_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = PrefixStore.find
+
+    def find(self: PrefixStore, tokens: list[int], most: int, adapter: str | None = None) -> StoredPrefix:
+        found = real(self, tokens, most, adapter)
+        end = found.pieces[-1].stop if found.pieces else 0
+        return StoredPrefix(min(found.tokens + 1, most, end), found.pieces)
+
+    monkeypatch.setattr(PrefixStore, "find", find)
+
+
+def _a_copy_knows_no_adapter(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = PrefixStore._root
+    monkeypatch.setattr(PrefixStore, "_root", lambda self, adapter: real(self, None))
+
+
+def _half_a_copy_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory says that it took all of it."""
+    real = ScriptedBackend.restore_cells
+
+    def restore_cells(self: ScriptedBackend, saved: SavedCells, target: int, stop: int, through: int) -> bool:
+        return real(self, replace(saved, content=saved.content[: len(saved.content) // 2]), target, stop, through)
+
+    monkeypatch.setattr(ScriptedBackend, "restore_cells", restore_cells)
+
+
+def come_and_go() -> EngineDriver:
+    """With each adapter and without: a prompt, after its cells were left to others, and one that parts from it."""
+    driver = EngineDriver(scripted_backend(cells=70, batch=16, ids=4), slots=3, chunk=8, store_bytes=10**6)
+    prompt = prompt_with_answer(30, 5)
+    for number, adapter in enumerate(["a", None, "b", "a", None, "b"]):
+        driver.submit(number, prompt if number < 3 else [*prompt[:21], 5, 6], 5, adapter=adapter)
+        driver.run()
+        driver.submit(number + 100, prompt_with_answer(18, 4, salt=3), 4)
+        driver.run()
+    for key in driver.submitted:
+        driver.assert_exact(key)
+    return driver
+
+
+def test_prefixes_that_come_and_go_are_exact_and_counted_in_usage(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_small_pieces(monkeypatch)
+    driver = come_and_go()
+    assert [driver.end(key).usage.cached_prompt_tokens for key in range(6)] == [0, 0, 0, 21, 21, 21]
+    assert driver.scheduler.statistics().store.restored_tokens == 3 * 21 + 5 * 17
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        _a_copy_comes_back_at_the_place_of_another,
+        _a_copy_is_believed_to_reach_one_token_further,
+        _a_copy_knows_no_adapter,
+        _half_a_copy_comes_back,
+    ],
+)
+def test_a_planted_fault_in_copies_is_noticed(
+    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_small_pieces(monkeypatch)
+    plant(monkeypatch)
+    monkeypatch.setattr(EngineDriver, "check_invariants", lambda self: None)
+    monkeypatch.setattr(scheduler.Scheduler, "check_invariants", lambda self: None)
+    with pytest.raises((AssertionError, ValueError, RuntimeError)):
+        come_and_go()

@@ -22,6 +22,15 @@ def test_parked_prefixes_never_take_a_running_id() -> None:
     assert ids.take_running() == 0
 
 
+def test_one_id_that_rows_may_use_can_be_spared() -> None:
+    ids = SequenceIds(slots=2, row_ids=6)
+    assert ids.spare == 5
+    assert [ids.take_parking() for _ in range(4)] == [2, 3, 4, 6]
+    assert SequenceIds(slots=2, row_ids=2).spare is None
+    assert SequenceIds(slots=HIGHEST_SEQUENCE_ID, row_ids=HIGHEST_SEQUENCE_ID + 1).spare is None  # it parks
+    ids.check_invariants([2, 3, 4, 6])
+
+
 def test_an_id_given_back_is_handed_out_again() -> None:
     ids = SequenceIds(slots=3)
     for _ in range(3):

@@ -1,12 +1,15 @@
 """What the agent says about itself, and when."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from agent.core import swap_events as facts
+from agent.core.events import StepReport
+from agent.core.statistics import LoadStatistics
 from agent.core.swap import Swap
+from agent.figure_book import FigureBook
 from agent.links import Links
 from agent.status_board import StatusBoard
 from shared.agent_status import AgentIssue, AgentStatus, IssueKind, StateApplicationStatus
@@ -52,7 +55,8 @@ class Bench:
     reconciler: FakeReconciler = field(default_factory=FakeReconciler)
 
     def __post_init__(self) -> None:
-        self.board = StatusBoard(4, self.links, lambda: self.now)
+        self.book = FigureBook("process-1", LoadStatistics)
+        self.board = StatusBoard(4, self.links, self.book, lambda: self.now)
         self.board.watch(self.desk, self.reconciler)  # type: ignore[arg-type]
 
     def load(self) -> None:
@@ -82,6 +86,12 @@ def test_an_agent_with_a_model_shows_slots_limits_and_figures() -> None:
     assert (status.applied_revision, status.model_path) == (3, "/a.gguf")
     assert status.uses_chat_template_override
     assert (status.request_limit_tokens, status.context_cells, status.used_cells) == (100, 256, 7)
+    assert (status.figures.started_at_id, status.figures.steps_total) == ("process-1", 0)
+    bench.reconciler.model = None
+    later = StepReport((), replace(step_report().statistics, steps=5))
+    bench.board.step(later)
+    assert bench.board.snapshot().used_cells == 0
+    assert bench.board.snapshot().figures.steps_total == 5, "figures stay when the model goes"
 
 
 def test_an_engine_at_work_shows_the_age_of_its_last_step() -> None:

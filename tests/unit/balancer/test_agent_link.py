@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from balancer.agent_link import AgentLink, LinkParts, Outgoing, OutgoingKind
+from balancer.link_traffic import LinkTraffic
 from balancer.linked_agents import LinkIdentity
 from shared.identifiers import AgentId
 from shared.messages_to_agent import Cancel, MessageToAgent
@@ -22,7 +23,8 @@ class Bench:
         self.drops = 0
         self.size = size
         identity = LinkIdentity(AgentId("a"), "name", "0.1.0", "127.0.0.1")
-        self.link = AgentLink(LinkParts(identity, self.encode, self.drop, self.clock, max_outgoing_bytes))
+        self.traffic = LinkTraffic()
+        self.link = AgentLink(LinkParts(identity, self.encode, self.drop, self.clock, max_outgoing_bytes, self.traffic))
 
     def encode(self, message: MessageToAgent) -> bytes | None:
         return None if self.size is None else bytes(self.size)
@@ -151,3 +153,46 @@ def test_an_idle_link_is_not_stuck() -> None:
     bench.link.send(MESSAGE)
     bench.link.check(bench.clock.now, PATIENCE_SECONDS)
     assert bench.drops == 0
+
+
+async def test_messages_that_went_out_or_came_in_are_counted_and_others_are_not() -> None:
+    bench = Bench()
+    bench.link.send(MESSAGE)
+    bench.link.send_frame(b"12345")
+    bench.link.ping()
+    assert bench.traffic.sent_bytes == 0
+    for _ in range(3):
+        await bench.next()
+    bench.link.heard(7)
+    bench.link.heard()
+    assert (bench.traffic.sent_bytes, bench.traffic.received_bytes) == (45, 7)
+
+
+async def test_the_round_trip_of_a_ping_begins_when_it_leaves_and_ends_with_its_own_pong() -> None:
+    bench = Bench()
+    first = await ping(bench, waits_seconds=50.0)
+    bench.clock.now += 2.0
+    bench.link.ponged(first)
+    bench.link.ponged(first)
+    bench.link.ponged(b"unasked")
+    counted = bench.traffic.statistics().round_trip
+    assert (sum(counted.counts), counted.total) == (1, 2.0)
+
+
+async def test_a_pong_that_comes_after_the_next_ping_is_not_taken_for_that_ones() -> None:
+    bench = Bench()
+    first = await ping(bench)
+    second = await ping(bench)
+    bench.link.ponged(first)
+    assert sum(bench.traffic.statistics().round_trip.counts) == 0
+    bench.clock.now += 3.0
+    bench.link.ponged(second)
+    assert bench.traffic.statistics().round_trip.total == 3.0
+
+
+async def ping(bench: Bench, *, waits_seconds: float = 0.0) -> bytes:
+    """A ping leaves after it waited; what its pong must say."""
+    bench.link.ping()
+    bench.clock.now += waits_seconds
+    bench.link.ping_leaves()
+    return (await bench.next()).data

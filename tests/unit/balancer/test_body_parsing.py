@@ -26,9 +26,6 @@ class Body(StrictModel):
     inner: Inner | None = None
 
 
-GOOD = b'{"text": "x", "count": 1}'
-
-
 def refusal(data: bytes) -> str:
     with pytest.raises(BodyRefused) as caught:
         parse_body(data, Body)

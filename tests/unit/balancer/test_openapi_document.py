@@ -111,3 +111,12 @@ def test_an_open_operation_needs_no_key() -> None:
     document = openapi_document("t", "1", [asks, asks_nobody])
     assert document["paths"]["/a"]["get"]["security"] == [{}, {"key": []}]
     assert document["paths"]["/b"]["get"]["security"] == []
+
+
+def test_an_answer_has_the_headers_that_clients_go_by() -> None:
+    operation = Operation("post", "/x", "x", (Answer(200, "done"), Answer(503, "full")))
+    responses = openapi_document("t", "1", [operation])["paths"]["/x"]["post"]["responses"]
+    assert {status: set(one["headers"]) for status, one in responses.items()} == {
+        "200": {"x-request-id"},
+        "503": {"x-request-id", "Retry-After"},
+    }

@@ -139,3 +139,20 @@ def test_a_hang_up_means_read_again_only_where_there_is_something_to_read() -> N
     assert not load("--redis-password-file", "/p").has_access_files  # read once, at the start
     for flag in ("--inference-keys-file", "--management-token-file", "--agent-token-file"):
         assert load(flag, "/f").has_access_files
+
+
+def test_statsd_is_off_and_has_the_names_and_defaults_of_the_wire_facts() -> None:
+    defaults = load()
+    assert (defaults.statsd_addr, defaults.statsd_reporting_interval_seconds, defaults.agent_metrics) == (
+        *(None, 10.0),
+        False,
+    )
+    given = load(
+        *("--statsd-addr", "statsd.example:8125", "--statsd-prefix", "mine_", "--statsd-reporting-interval", "500"),
+        "--agent-metrics",
+    )
+    assert given.statsd_addr == Address("statsd.example", 8125)
+    assert given.metrics_prefix == "mine_"  # one setting, as there: it begins the names in both places
+    assert given.statsd_reporting_interval_seconds == 0.5
+    assert given.agent_metrics
+    assert complaint("--statsd-reporting-interval=0") == "--statsd-reporting-interval: must be 10ms or more"

@@ -6,6 +6,7 @@ import types
 import pytest
 
 from shared import command_line
+from shared.version import PROTOCOL_VERSION, software_version
 
 
 def install_fake_balancer(monkeypatch: pytest.MonkeyPatch, seen: list[list[str]]) -> None:
@@ -37,7 +38,7 @@ def test_a_subcommand_gets_the_rest_of_the_line_and_its_status_is_returned(
 def test_help_lists_all_subcommands(capsys: pytest.CaptureFixture[str]) -> None:
     assert command_line.main(["--help"]) == 0
     printed = capsys.readouterr().out
-    assert all(f"  {name} " in printed for name in ("balancer", "agent", "demo"))
+    assert all(f"  {name} " in printed for name in command_line.SUBCOMMANDS)
 
 
 @pytest.mark.parametrize("words", [[], ["balance"], ["--verbose"]])
@@ -66,3 +67,31 @@ def test_a_mistake_of_ours_is_not_taken_for_a_missing_extra(monkeypatch: pytest.
     break_import(monkeypatch, "agent.no_such_module")
     with pytest.raises(ModuleNotFoundError):
         command_line.main(["agent"])
+
+
+@pytest.mark.parametrize("word", ["--version", "-V", "version"])
+def test_the_version_is_one_line(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command_line.main([word]) == 0
+    assert capsys.readouterr().out == f"steersman {software_version()} (link protocol {PROTOCOL_VERSION})\n"
+
+
+def test_every_subcommand_can_be_loaded_and_completed(capsys: pytest.CaptureFixture[str]) -> None:
+    for entry in command_line.SUBCOMMANDS.values():
+        assert bool(entry.settings) != bool(entry.flags)
+        assert callable(command_line.load_main(entry.target))
+    assert command_line.main(["completion", "fish"]) == 0
+    printed = capsys.readouterr().out
+    assert all(f"-a {name} " in printed for name in command_line.SUBCOMMANDS)
+
+
+def test_the_demos_flags_are_those_that_its_help_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command_line.main(["demo", "--help"])
+    printed = capsys.readouterr().out
+    assert all(flag in printed for flag, _ in command_line.SUBCOMMANDS["demo"].flags)
+
+
+@pytest.mark.parametrize("words", [[], ["powershell"]])
+def test_a_shell_that_is_not_known_is_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert command_line.main(["completion", *words]) == 2
+    assert "bash, zsh or fish" in capsys.readouterr().err

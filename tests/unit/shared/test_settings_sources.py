@@ -1,7 +1,7 @@
 """Flags beat variables, variables beat the file, and every mistake is one sentence."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import pytest
 from pydantic import Field
@@ -12,8 +12,10 @@ from shared.settings_sources import (
     Command,
     Duration,
     HostPort,
+    Positional,
     SettingsError,
     SettingsModel,
+    Spelled,
     load_settings,
     parse_address,
     parse_duration,
@@ -141,3 +143,36 @@ def test_what_is_no_address(text: object) -> None:
 def test_an_address_reads_back() -> None:
     for text in ("127.0.0.1:8060", "[::1]:8060", "example.org:1"):
         assert str(parse_address(text)) == text
+
+
+class Worded(SettingsModel):
+    """Words of the line, and flags."""
+
+    action: Annotated[Literal["get", "set"], Positional("ACTION")]
+    file: Annotated[Path | None, Positional("FILE")] = None
+    as_json: Annotated[bool, Spelled("json")] = False
+
+
+TEACHING = Command("steersman worded", "Words.", "WORDED_", lesson=("examples:", "  steersman worded get"))
+
+
+def test_words_of_the_line_stand_anywhere_and_come_from_nowhere_else(tmp_path: Path) -> None:
+    expected = Worded(action="set", file=Path("x"), as_json=True)
+    for line in (["set", "x", "--json"], ["--json", "set", "x"], ["set", "--json", "x"]):
+        assert load_settings(Worded, TEACHING, line, {"WORDED_FILE": "y"}) == expected
+    config = tmp_path / "x.toml"
+    config.write_text('file = "z"\n', encoding="utf-8")
+    with pytest.raises(SettingsError, match="there is no setting 'file'"):
+        load_settings(Worded, TEACHING, ["get", "--config", str(config)], {})
+
+
+@pytest.mark.parametrize(("line", "words"), [(["other"], "ACTION: must be one of"), ([], "ACTION")])
+def test_a_wrong_word_is_named_as_the_help_names_it(line: list[str], words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        load_settings(Worded, TEACHING, line, {})
+
+
+def test_a_lesson_ends_the_help_as_it_was_written(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        load_settings(Worded, TEACHING, ["--help"], {})
+    assert capsys.readouterr().out.endswith("\n\nexamples:\n  steersman worded get\n")

@@ -93,7 +93,7 @@ def test_messages_from_an_agent_come_back_as_they_went(message: MessageFromAgent
     [
         SetState(revision=7, state=DEFAULT_DESIRED_STATE.for_agents()),
         Generate(member=1, attempt=0, request_id="r", raw_prompt="Grüße 🫠", max_tokens=5, seed=2**63 - 1),
-        Generate(member=1, attempt=0, request_id="r", raw_prompt="", max_tokens=5, seed=0),
+        Generate(member=1, attempt=0, request_id="r", raw_prompt="", max_tokens=5, seed=0, traceparent="00-1-2-01"),
         Generate(
             member=1,
             attempt=0,

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 import pytest
 
 from agent.constraint.compiler import MODEL_GOES, OTHERS_TAKE_TOO_LONG, TAKES_TOO_LONG, ConstraintCompiler
@@ -39,7 +40,7 @@ class Compiles:
             raise ZeroDivisionError
         if constraint.text.startswith("bad"):
             return refusal(constraint, "bad")
-        return Pristine(ScriptedLLMatcher([{1}, {2}]), 1000)
+        return Pristine(ScriptedLLMatcher([{1}, {2}]), 1000, recipe.mask_seconds)
 
 
 Make = Callable[..., ConstraintCompiler]
@@ -85,6 +86,20 @@ def test_the_same_content_is_compiled_once_and_walked_apart(make: Make, compiles
     assert len(compiles.asked) == 1
     counts = compiler.statistics()
     assert (counts.compiles, counts.cache_hits, counts.cached, counts.refused) == (1, 1, 1, 0)
+
+
+def test_compiles_and_the_masks_of_requests_are_timed_also_after_the_end(make: Make) -> None:
+    compiler = make()
+    walk = matcher(compiler.compile(text("a")))
+    compiler.compile(text("bad"))
+    assert walk.mask(np.zeros(8, dtype=np.float32))
+    assert sum(compiler.statistics().compile_seconds.counts) == 2
+    assert sum(compiler.statistics().mask_seconds.counts) == 1
+    compiler.close()
+    assert walk.accept(1)
+    assert walk.mask(np.zeros(8, dtype=np.float32))
+    counts = compiler.statistics()
+    assert (counts.compiles, sum(counts.mask_seconds.counts)) == (2, 2)
 
 
 def test_kind_text_and_root_tell_contents_apart(make: Make, compiles: Compiles) -> None:

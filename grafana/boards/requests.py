@@ -1,0 +1,151 @@
+"""What do clients ask, what do they get, and how long do they wait?"""
+
+from grafana.dashboard import dashboard
+from grafana.panels import Json, Look, Query, Text, below, graph
+from grafana.queries import own_now, own_quantile, own_rate
+
+UID = "steersman-requests"
+_HALF = (12, 8)
+
+
+def board() -> Json:
+    """In the order of a request's life."""
+    panels = [_asked(), _unanswered(), _open(), _room(), _first_token(), _between_tokens()]
+    panels += [_duration(), _tokens(), _again(), _loop()]
+    question = "What do clients ask, what do they get, and how long do they wait?"
+    return dashboard(UID, "Steersman / Requests", question, panels)
+
+
+def _quantiles(histogram: str) -> list[Query]:
+    words = {0.5: "half", 0.95: "95 of 100", 0.99: "99 of 100"}
+    return [Query(own_quantile(share, histogram), f"{word} within") for share, word in words.items()]
+
+
+def _asked() -> Json:
+    text = Text(
+        "Requests ended per second, by endpoint",
+        "what you know of your clients.",
+        "a fall to nothing with healthy agents: clients or the proxy before the balancer. A jump: somebody's loop; the "
+        "log line of each request says which.",
+    )
+    look = Look("reqps", stacked=True, size=_HALF)
+    return graph(text, look, Query(own_rate("requests_total", "endpoint"), "{{endpoint}}"))
+
+
+def _unanswered() -> Json:
+    text = Text(
+        "Requests without an answer per second, by reason",
+        "nothing, or single requests that clients got wrong (`invalid_request`, `grammar_syntax`) or left (cancelled).",
+        "docs/failures.md, *What to do*, has each reason. Several that began at the same time have one cause: look for "
+        "the agent loss or the change of state marked there.",
+    )
+    reasons = own_rate("requests_total", "failure", matchers='outcome=~"failed|refused"')
+    left = own_rate("requests_total", matchers='outcome="cancelled"')
+    return graph(
+        text,
+        Look("reqps", stacked=True, bars=True, size=_HALF, empty="all were answered"),
+        # Each reason is a series from the start; those without a request would fill the legend with zeros.
+        Query(f"{reasons} > 0", "{{failure}}"),
+        Query(f"{left} > 0", "cancelled: the client left"),
+    )
+
+
+def _open() -> Json:
+    text = Text(
+        "Requests in progress by endpoint, and those that wait",
+        "about as many as busy slots; waiting at 0.",
+        "in progress grows without end while the slots stand still: clients that do not read, or an agent that hangs "
+        "(`agent_silent` follows).",
+    )
+    return graph(
+        text,
+        Look("none", size=_HALF, empty="no balancer"),
+        Query(own_now("requests_in_flight", "endpoint"), "{{endpoint}}"),
+        Query(own_now("queue_depth"), "waiting for a slot"),
+    )
+
+
+def _room() -> Json:
+    text = Text(
+        "Time that requests waited for a slot",
+        "nearly 0 for half of them; 99 of 100 far from `--buffered-request-timeout` (10 s unless set).",
+        "too few slots for what is asked: more agents or slots. Only the slowest wait: bursts; a larger room helps, if "
+        "clients have the patience.",
+    )
+    return graph(text, Look("s", below(2, 8), _HALF), *_quantiles("queue_wait_seconds"))
+
+
+def _first_token() -> Json:
+    text = Text(
+        "Time to the first token",
+        "95 of 100 within 2.5 s, which is what the alert allows.",
+        "as long as the wait for a slot: see there. Longer: prompts are long or the engine slow. Agents / *Prompt "
+        "tokens* shows whether the prefix cache still helps.",
+    )
+    return graph(text, Look("s", below(1, 2.5), _HALF), *_quantiles("time_to_first_token_seconds"))
+
+
+def _between_tokens() -> Json:
+    text = Text(
+        "Time between tokens of an answer",
+        "steady, and under 0.1 s for a reader.",
+        "grows with the number of busy slots: that is the batch, fewer slots make each faster. Grows alone: look at "
+        "Agents / *Time of an engine step*, then at the host (heat, neighbours), then at the loop's lag below.",
+    )
+    inter, whole = "inter_token_latency_seconds", "time_per_output_token_seconds"
+    return graph(
+        text,
+        Look("s", below(0.1, 0.3), _HALF),
+        Query(own_quantile(0.5, inter), "half of the gaps within"),
+        Query(own_quantile(0.95, inter), "95 of 100 gaps within"),
+        Query(own_quantile(0.95, whole), "mean gap of 95 of 100 answers within"),
+    )
+
+
+def _duration() -> Json:
+    text = Text(
+        "Time from arrival to the end of a request",
+        "it follows the length of answers; know your usual hour.",
+        "a rise with steady token times: longer answers are asked for. A fall together with failures: requests that "
+        "end at once.",
+    )
+    return graph(text, Look("s", size=_HALF), *_quantiles("request_duration_seconds"))
+
+
+def _tokens() -> Json:
+    text = Text(
+        "Tokens per second: prompts, cached of these, and generated by kind",
+        "generated tokens rise with requests until the agents are full, then stay level.",
+        "level and requests wait: this is what the fleet can do. Cached falls while prompts do not: prompts stopped to "
+        "begin alike, or the pool (`context_size`) is too small to keep them.",
+    )
+    return graph(
+        text,
+        Look("cps", size=_HALF),
+        Query(own_rate("prompt_tokens_total"), "prompt"),
+        Query(own_rate("cached_prompt_tokens_total"), "prompt, cached"),
+        Query(own_rate("generated_tokens_total", "kind"), "generated: {{kind}}"),
+    )
+
+
+def _again() -> Json:
+    text = Text(
+        "Requests given to another agent per second, by reason",
+        "nothing; a few when an agent goes.",
+        "clients do not notice these, they wait a little longer. Many for an hour: an agent takes requests and does "
+        "not keep them. Several balancers that share agents see each other's slots taken now and then.",
+    )
+    return graph(
+        text, Look("reqps", bars=True, size=_HALF), Query(own_rate("requests_retried_total", "reason"), "{{reason}}")
+    )
+
+
+def _loop() -> Json:
+    text = Text(
+        "Lag of the balancer's event loop (99 of 100 looks), by balancer",
+        "under 20 ms.",
+        "the balancer's core is full, or its host is. Everything that goes through it is late by this. Give it a core "
+        "of its own, or run a second balancer.",
+    )
+    lag = own_quantile(0.99, "event_loop_lag_seconds", "instance")
+    return graph(text, Look("s", below(0.02, 0.1), _HALF, empty="no balancer"), Query(lag, "{{instance}}"))
