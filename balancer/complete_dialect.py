@@ -25,7 +25,9 @@ class Metadata(NullIsDefault):
 
 
 class CompleteBody(NullIsDefault):
-    """The body of `POST /v1/complete`. Every `description` is a row of docs/complete.md."""
+    """The body of `POST /v1/complete`."""
+
+    # Every `description` is a row of docs/complete.md.
 
     model: Text = Field(min_length=1, description="a served model's id")
     prompt: str = Field(description="raw text; special tokens in it are not parsed")

@@ -26,7 +26,7 @@ HASHED_CHARACTERS: Final = BLOCK_BYTES * MAX_HASHES
 
 
 class RawPromptBody(StrictModel):
-    """The body of `POST /api/v1/continue_from_raw_prompt` (seed 004). `max_tokens` is a hard limit."""
+    """The body of `POST /api/v1/continue_from_raw_prompt`. `max_tokens` is a hard limit."""
 
     OBJECTS_AS_TEXT: ClassVar = OBJECTS_AS_TEXT
 

@@ -30,12 +30,13 @@ def cache_bytes(model: LlamaModel, parameters: ContextParameters) -> int:
     heads = int(llama_cpp.llama_model_n_head(model.pointer))
     if heads == 0:
         return 0
-    head_width = int(llama_cpp.llama_model_n_embd(model.pointer)) // heads
-    width = head_width * int(llama_cpp.llama_model_n_head_kv(model.pointer))
+    usual_width = int(llama_cpp.llama_model_n_embd(model.pointer)) // heads
+    # Wider heads than the embedding's share are common (gemma-3-270m: 256 instead of 160).
+    bits_of_head = CACHE_BITS[parameters.k_cache_dtype] * (model.number("attention.key_length") or usual_width)
+    bits_of_head += CACHE_BITS[parameters.v_cache_dtype] * (model.number("attention.value_length") or usual_width)
     cells = parameters.context_size or model.training_context_tokens
     cells = -(-cells // _CELL_PADDING) * _CELL_PADDING
-    bits = CACHE_BITS[parameters.k_cache_dtype] + CACHE_BITS[parameters.v_cache_dtype]
-    return int(cells * model.layers * width * bits / 8)
+    return int(cells * model.layers * int(llama_cpp.llama_model_n_head_kv(model.pointer)) * bits_of_head / 8)
 
 
 def prefix_store_limit(asked_bytes: int | None, available_bytes: int | None) -> int:

@@ -9,6 +9,7 @@ from agent.llama.errors import ModelCannotBeLoaded, ModelLoadAborted
 from agent.llama.library import collected_errors, has_fatal_amx, initialise_library, reason
 
 ALL_LAYERS = -1
+_TOLD_BYTES = 64
 
 Progress = Callable[[float], bool]
 """Called by the loading thread with 0.0 to 1.0; False gives the load up."""
@@ -90,6 +91,17 @@ class LlamaModel:
     def can_cut_sequences(self) -> bool:
         """Whether its memory can be cut and shared at any position. A recurrent state is one value, not cells."""
         return not (self.is_recurrent or self.is_hybrid)
+
+    def number(self, name: str) -> int | None:
+        """A whole number that the file tells of its architecture, such as `attention.key_length`; None: it does not."""
+        architecture = self._told("general.architecture")
+        value = self._told(f"{architecture}.{name}") if architecture else ""
+        return int(value) if value.isdecimal() else None
+
+    def _told(self, key: str) -> str:
+        text = ctypes.create_string_buffer(_TOLD_BYTES)
+        length = llama_cpp.llama_model_meta_val_str(self.pointer, key.encode(), text, _TOLD_BYTES)
+        return text.value.decode(errors="replace") if length >= 0 else ""
 
     def close(self) -> None:
         """Free the weights. Idempotent."""

@@ -27,6 +27,7 @@ def test_what_the_model_says_agrees_with_its_header(path: str) -> None:
         assert model.can_generate
         assert model.can_cut_sequences
         assert model.sliding_window_tokens == 0
+        assert (model.number("block_count"), model.number("attention.key_length")) == (2, None)
     finally:
         model.close()
 
