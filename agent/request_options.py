@@ -90,4 +90,4 @@ def _logprobs(options: LogprobOptions) -> LogprobsWanted:
 
 
 def _invalid(sentence: str, parameter: str) -> Failure:
-    return Failure(FailureKind.INVALID_REQUEST, sentence, parameter)
+    return Failure(FailureKind.INVALID_REQUEST, f"{parameter}: {sentence}", parameter)

@@ -128,15 +128,20 @@ class RegexSearch:
 
 
 def stop_patterns(regexes: Iterable[str]) -> tuple[RegexPattern, ...]:
-    """Blocks, for 2.5 seconds of CPU at most. Raises StopPatternError."""
-    patterns: list[RegexPattern] = []
+    """Blocks, for 2.5 seconds of CPU at most. Raises StopPatternError, with the number of the regex at fault."""
+    patterns: dict[str, RegexPattern] = {}
     left, started = MOST_STATES, time.thread_time()
-    for regex in dict.fromkeys(regexes):
+    for index, regex in enumerate(regexes):
+        if regex in patterns:
+            continue
         if time.thread_time() - started > MOST_SECONDS:
             raise StopPatternError("the regexes take too long to read; use fewer classes of letters in them")
-        patterns.append(RegexPattern(regex, left))
-        left -= len(patterns[-1].rows)
-    return tuple(patterns)
+        try:
+            patterns[regex] = RegexPattern(regex, left)
+        except StopPatternError as error:
+            raise StopPatternError(f"the one at index {index}: {error}") from None
+        left -= len(patterns[regex].rows)
+    return tuple(patterns.values())
 
 
 def _expand(automaton: Automaton, most_states: int) -> None:

@@ -170,7 +170,9 @@ class StreamOptions(NullIsDefault):
 
 
 class CompletionBody(NullIsDefault):
-    """The body of `POST /v1/completions`. Every `description` is a row of docs/completions.md."""
+    """The body of `POST /v1/completions`."""
+
+    # Every `description` is a row of docs/completions.md.
 
     OBJECTS_AS_TEXT: ClassVar = OBJECTS_AS_TEXT
 

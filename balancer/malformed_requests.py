@@ -39,9 +39,8 @@ class QuietRunner(web.AppRunner):
 
     async def _make_server(self) -> web.Server:
         server = await super()._make_server()
-        return _QuietServer(
-            server.request_handler, request_factory=server.request_factory, loop=server._loop, **server._kwargs
-        )
+        server.__class__ = _QuietServer  # made again, it would lose what it was told on the way here
+        return server
 
 
 class _QuietServer(web.Server):

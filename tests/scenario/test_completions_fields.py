@@ -173,6 +173,14 @@ def test_a_stream_joined_is_the_whole_answer_and_shows_no_part_of_a_stop(client:
     assert [chunk["choices"][0]["finish_reason"] for chunk in chunks] == [*[None] * (len(chunks) - 1), "stop"]
 
 
+@pytest.mark.parametrize(("spaces", "shown"), [(True, "<|im_end|> <|im_end|>The"), (False, "<|im_end|><|im_end|>The")])
+def test_an_echo_shows_special_tokens_as_the_answer_does(client: CompletionClient, spaces: bool, shown: str) -> None:
+    fields: dict[str, Any] = {"skip_special_tokens": False, "spaces_between_special_tokens": spaces}
+    answer = client.document(prompt=[END, END, 504], echo=True, max_tokens=1, **fields)
+    assert text(answer).startswith(shown)
+    assert text(client.document(prompt=[END, END, 504], echo=True, max_tokens=1)).startswith("The")
+
+
 def test_choices_are_those_of_single_requests_with_their_seeds(client: CompletionClient) -> None:
     fields: dict[str, Any] = {"temperature": 1.0, "max_tokens": 8}
     together = client.document(**fields, n=4, seed=3)

@@ -1,13 +1,20 @@
-"""The official clients of both completion APIs against a real fleet, and the bytes of both stream forms."""
+"""The official clients of both completion APIs against a real fleet, the bytes of both stream forms, and what the pages
+about both show."""
 
+import contextlib
+import io
 import json
+import re
+import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import anthropic
 import openai
 import pytest
 
+from tests.support.completion_client import CompletionClient
 from tests.support.raw_http import RawConnection
 from tests.support.running_fleet import DEADLINE_SECONDS, RunningFleet
 from tests.support.tiny_model import demo_model_path
@@ -214,3 +221,63 @@ async def test_the_bytes_of_the_seeds_own_stream(clients: Clients) -> None:
     assert (done, rest) == (b"data: [DONE]", b"")
     assert all(event.startswith(b'data: {"type":"completion","id":"compl_') for event in events)
     assert json.loads(events[-1].removeprefix(b"data: "))["stop_reason"] == "length"
+
+
+# The pages
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+IN_THE_PAGES = "127.0.0.1:8070"
+OWN = ("id", "created")
+
+
+def blocks(page: str, language: str) -> list[str]:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+def answer_of_curl(clients: Clients, block: str) -> str:
+    """What a shell would show, the words read as it reads them."""
+    program, options, url, header, json_type, data, body = shlex.split(block.replace("\\\n", ""))
+    assert (program, options.strip("sSN"), header, data) == ("curl", "-", "-H", "-d")
+    assert json_type == "Content-Type: application/json"
+    client = CompletionClient(clients.fleet.compat, url.removeprefix(f"http://{IN_THE_PAGES}"), json.loads(body))
+    status, text = client.ask()
+    assert status == 200, text
+    return text
+
+
+def without_own(document: dict[str, Any]) -> dict[str, Any]:
+    """Without what is another each time; how much was cached depends on who came before."""
+    if document.get("usage"):
+        document["usage"]["prompt_tokens_details"] = None
+    return {name: None if name in OWN else one for name, one in document.items()}
+
+
+def stream_of(text: str) -> tuple[list[list[str]], str, str]:
+    """Keys of each event and the joined text: how many tokens come in one event is left to chance. The last event."""
+    *events, done = text.strip().split("\n\n")
+    assert done == "data: [DONE]"
+    documents = [json.loads(event.removeprefix("data: ")) for event in events]
+    joined = "".join(one["completion"] if "completion" in one else one["choices"][0]["text"] for one in documents)
+    last = without_own(documents[-1])
+    last["completion" if "completion" in last else "choices"] = None
+    return [list(one) for one in documents][:1], joined, json.dumps(last)
+
+
+@pytest.mark.parametrize("page", ["completions.md", "complete.md"])
+def test_every_curl_of_a_page_gives_what_the_page_shows(clients: Clients, page: str) -> None:
+    whole, stream = blocks(page, "sh")
+    shown, *_ = blocks(page, "json")
+    assert without_own(json.loads(answer_of_curl(clients, whole))) == without_own(json.loads(shown))
+    assert stream_of(answer_of_curl(clients, stream)) == stream_of(blocks(page, "text")[0])
+
+
+@pytest.mark.parametrize("page", ["completions.md", "complete.md"])
+def test_the_client_code_of_a_page_prints_what_the_page_shows(clients: Clients, page: str) -> None:
+    (code,) = blocks(page, "python")
+    assert IN_THE_PAGES in code
+    names: dict[str, Any] = {}
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(code.replace(IN_THE_PAGES, str(clients.fleet.compat)), names)
+    names["client"].close()
+    assert printed.getvalue() == blocks(page, "text")[1]

@@ -1,6 +1,6 @@
 """Random load on the real system while everything that may befall it does: nothing is lost, nothing is left behind.
 
-Forty seconds of it in `make test`, in which each fault comes once or twice; ten minutes in `make soak`.
+A minute of it in `make test`, ten in `make soak`.
 `STEERSMAN_SOAK_SEED` and `STEERSMAN_SOAK_SECONDS` choose others; the seed is printed. The short form always takes the
 same seed.
 """

@@ -73,10 +73,11 @@ class FleetProcess:
         """Its exit status. Raises TimeoutExpired."""
         return self._process.wait(within_seconds)
 
-    def end(self) -> None:
-        """Ask, wait, insist. Idempotent."""
+    def end(self, *, is_asked: bool = False) -> None:
+        """Ask (unless somebody did: a second SIGTERM insists), wait, insist. Idempotent."""
         if self._process.poll() is None:
-            self._process.terminate()
+            if not is_asked:
+                self._process.terminate()
             try:
                 self._process.wait(END_SECONDS)
             except subprocess.TimeoutExpired:

@@ -199,8 +199,9 @@ class RunningFleet:
         for agent in self.agents:
             if agent.exit_status is None:
                 agent.send(signal.SIGTERM)
-        for process in (*self.agents, self.balancer):
-            process.end()
+        for agent in self.agents:
+            agent.end(is_asked=True)
+        self.balancer.end()
 
 
 @contextmanager

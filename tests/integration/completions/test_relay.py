@@ -1,5 +1,6 @@
 """What the relay does when nothing comes, when what comes makes no sense, and when the client reads too slowly."""
 
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from balancer.compat_relay import CompatRelay
+from balancer.completions_answers import CompletionAnswers
 from balancer.completions_dialect import CompletionLimits
 from balancer.completions_routes import CompletionsRoutes
 from balancer.linked_agents import FleetSnapshot
@@ -15,6 +17,7 @@ from balancer.request_body import BodyLimits
 from shared.desired_state import DEFAULT_DESIRED_STATE, BalancerDesiredState
 from shared.failures import Failure, FailureKind
 from shared.generation import Channel
+from shared.logprobs import LogprobEntry, LogprobPlace, pack_places
 from shared.messages_from_agent import TokenItem
 from shared.settings_sources import Address
 from tests.support.raw_http import AnswerBroken, RawConnection
@@ -96,4 +99,42 @@ async def test_a_client_that_leaves_while_nothing_comes_is_noticed(service: Serv
         await client.post("/v1/completions", BODY)
         group = await service.groups.wait_opened()
         client.close()
+        await group.wait_left()
+
+
+@pytest.mark.parametrize(("places", "is_apart"), [(1, False), (6000, True)])
+async def test_a_long_whole_answer_is_shaped_apart_from_the_loop(
+    service: Service, monkeypatch: pytest.MonkeyPatch, places: int, is_apart: bool
+) -> None:
+    threads: list[threading.Thread] = []
+    whole = CompletionAnswers.whole
+
+    def noted(answers: CompletionAnswers) -> dict[str, Any]:
+        threads.append(threading.current_thread())
+        return whole(answers)
+
+    monkeypatch.setattr(CompletionAnswers, "whole", noted)
+    packed = pack_places((LogprobPlace(LogprobEntry(5, -1.0, b"x")),) * places)
+    async with RawConnection.to(service.address) as client:
+        await client.post("/v1/completions", {**BODY, "stream": False, "echo": True, "logprobs": 1})
+        group = await service.groups.wait_opened()
+        group.run_on("agent")
+        group.streams[0].put_item(TokenItem(1, 1, 0, (), "", Channel.CONTENT, packed), now=0.0)
+        group.finish()
+        answer = await client.read_answer()
+        assert answer.status == 200
+        assert answer.body.count(b"-1.0") == places
+        await group.wait_left()
+    assert [one is not threading.current_thread() for one in threads] == [is_apart]
+
+
+async def test_a_whole_answer_that_cannot_be_shaped_is_a_500(service: Service) -> None:
+    async with RawConnection.to(service.address) as client:
+        await client.post("/v1/completions", {**BODY, "stream": False, "logprobs": 1})
+        group = await service.groups.wait_opened()
+        group.run_on("agent")
+        group.streams[0].put_item(TokenItem(1, 1, 0, (5,), "x", Channel.CONTENT, b"\x01"), now=0.0)
+        group.finish()
+        answer = await client.read_answer()
+        assert (answer.status, b'"message":"Internal server error"' in answer.body) == (500, True)
         await group.wait_left()

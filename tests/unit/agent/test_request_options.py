@@ -29,12 +29,13 @@ def test_what_cannot_be_honoured_is_refused_by_its_name(fields: dict[str, Any], 
     failure = prepare_options(request(**fields), 100)
     assert isinstance(failure, Failure)
     assert (failure.kind, failure.parameter) == (FailureKind.INVALID_REQUEST, parameter)
+    assert failure.message.startswith(f"{parameter}: ")
 
 
 def test_a_foreign_id_is_named_with_the_range() -> None:
     failure = prepare_options(request(sampling=SamplingOptions(logit_bias={100: 1.0})), 100)
     assert isinstance(failure, Failure)
-    assert failure.message == "100 is no token; the model's token ids are 0 to 99"
+    assert failure.message == "logit_bias: 100 is no token; the model's token ids are 0 to 99"
 
 
 def test_an_adapter_that_is_loaded_is_taken() -> None:

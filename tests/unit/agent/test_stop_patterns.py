@@ -96,6 +96,11 @@ def test_the_regexes_of_a_request_share_one_budget() -> None:
         stop_patterns(["a{200}", "b{200}", "c{200}"])
 
 
+def test_the_regex_at_fault_is_told_apart() -> None:
+    with pytest.raises(StopPatternError, match=r"^the one at index 2: line 1, column 1"):
+        stop_patterns(["a", "a", "("])
+
+
 def test_each_character_costs_the_same_however_long_the_text_is() -> None:
     search = RegexPattern("(?:x+x+)+y", 100).search()
     for _ in range(20_000):

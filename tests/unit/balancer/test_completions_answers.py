@@ -147,3 +147,27 @@ def test_log_probabilities_that_cannot_be_read_are_not_swallowed() -> None:
     broken = Tokens("agent", TokenItem(1, 1, 0, (5,), "x", Channel.CONTENT, b"\x01"))
     with pytest.raises(ValueError):
         answers(logprobs=1).chunk(0, [broken])
+    with pytest.raises(ValueError):
+        whole(answers(logprobs=1), [broken, ended()])
+
+
+@pytest.mark.parametrize("logprobs", [0, 1])
+def test_offsets_count_an_echo_whether_its_tokens_are_told_of_or_not(logprobs: int) -> None:
+    told = (place(5, None, b"ab"), place(6, -1.0, b"c")) if logprobs else ()
+    first, second = (place(7, -2.0, b"de"),), (place(8, -3.0, b"f"),)
+    events = [tokens("a"), tokens("bc"), tokens("", places=told), tokens("", 7, places=first)]  # the second held back
+    events += [tokens("de", 8, places=second), tokens("f"), ended()]
+    expected = [*([0, 2] if logprobs else []), 3, 5]
+    fields: dict[str, Any] = {"echo": True, "logprobs": logprobs}
+    assert whole(answers(**fields), events)["choices"][0]["logprobs"]["text_offset"] == expected
+    streamed = answers(**fields)
+    pieces = [one["choices"][0]["logprobs"] for event in events if (one := chunk(streamed, 0, event)) is not None]
+    assert [offset for piece in pieces for offset in piece["text_offset"]] == expected
+
+
+def test_an_answer_with_many_log_probabilities_is_long() -> None:
+    given = answers(logprobs=1)
+    given.keep(0, [tokens("x", 5, places=(place(5, -1.0),))])
+    assert not given.is_long
+    given.keep(0, [tokens("x", 6, places=(place(6, -1.0),) * 6000)])
+    assert given.is_long

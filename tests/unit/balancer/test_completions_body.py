@@ -186,6 +186,29 @@ def test_log_probabilities_are_asked_for_once_for_both_shapes(fields: dict[str, 
         ({"stop": [1]}, "stop.0: must be a string", "stop"),
         ({"logit_bias": {"-1": 100}}, "logit_bias: must have token ids as keys, such as 50256", "logit_bias"),
         ({"logit_bias": {"5": "high"}}, "logit_bias: must have numbers as values", "logit_bias"),
+        (
+            {"logit_bias": {"5": 1, "05": 2}},
+            "logit_bias: must have each token id once, also with zeros in front of it",
+            "logit_bias",
+        ),
+        ({"prompt": [[1]] * 129}, "prompt: holds 129 prompts; at most 128 can be", "prompt"),
+        (
+            {"prompt": [[1] * 4000] * 2, "n": 6, "echo": True, "logprobs": 20},
+            "logprobs: asks for 1008000 log-probabilities of prompts; at most 1000000 can be",
+            "logprobs",
+        ),
+        (
+            {
+                "prompt": [1] * 4001,
+                "n": 3,
+                "return_logprob": True,
+                "logprob_start_len": 1,
+                "top_logprobs_num": 20,
+                "token_ids_logprob": [9] * 64,
+            },
+            "logprob_start_len: asks for 1020000 log-probabilities of prompts; at most 1000000 can be",
+            "logprob_start_len",
+        ),
         ({"prompt": [1, 262_144]}, "prompt: has token id 262144; the model's are 0 to 262143", "prompt"),
         ({"prompt": [[1], [262_144]]}, "prompt: has token id 262144; the model's are 0 to 262143", "prompt"),
         (
@@ -210,3 +233,15 @@ def test_log_probabilities_are_asked_for_once_for_both_shapes(fields: dict[str, 
 )
 def test_what_does_not_go_together_is_refused(fields: dict[str, Any], words: str, blamed: str) -> None:
     assert sentence(**fields) == (words, blamed)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"prompt": [1] * 4001, "n": 3, "return_logprob": True, "logprob_start_len": 300, "token_ids_logprob": [9] * 64},
+        {"prompt": [[1] * 4000] * 128, "logprobs": 20},  # of the answers alone
+        {"prompt": ["x" * 4000] * 12, "logprobs": 19, "echo": True},
+    ],
+)
+def test_fewer_log_probabilities_of_prompts_are_taken(fields: dict[str, Any]) -> None:
+    assert completion(**fields).request.options.logprobs is not None
