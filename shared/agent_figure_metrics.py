@@ -38,6 +38,16 @@ FIGURE_METRICS: Final = (
         "forced_tokens_total", "forced_tokens_total", "Tokens that a constraint left no choice about: not sampled"
     ),
     FigureMetric("evicted_tokens_total", "evicted_tokens_total", "Cells of kept prefixes that others needed"),
+    FigureMetric(
+        "saved_tokens_total",
+        "prefix_store_saved_tokens_total",
+        "Tokens of idle prefixes that were copied to host memory",
+    ),
+    FigureMetric(
+        "restored_tokens_total",
+        "prefix_store_restored_tokens_total",
+        "Tokens of kept prefixes that were copied back into cells",
+    ),
     FigureMetric("set_aside_total", "set_aside_total", "Requests that gave their cells to elder ones for a while"),
     FigureMetric(
         "constraints_compiled_total",

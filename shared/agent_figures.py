@@ -139,6 +139,8 @@ class AgentFigures(StrictModel):
     generated_tokens_total: Count = 0  # the forced ones among them
     forced_tokens_total: Count = 0  # that a constraint left no choice about, so that they were not sampled
     evicted_tokens_total: Count = 0  # cells of idle prefixes that others needed
+    saved_tokens_total: Count = 0  # of idle prefixes, copied to host memory
+    restored_tokens_total: Count = 0  # copied back, for a prompt that begins like them
     set_aside_total: Count = 0  # requests whose cells elder ones needed
     constraints_compiled_total: Count = 0  # that passed
     constraints_cached_total: Count = 0  # answered from what was kept, refusals too

@@ -55,6 +55,8 @@ def engine_figures(record: tuple[SchedulerStatistics, EngineStatistics]) -> Figu
         "generated_tokens_total": scheduler.generated_tokens,
         "forced_tokens_total": scheduler.forced_tokens,
         "evicted_tokens_total": scheduler.evicted_tokens,
+        "saved_tokens_total": scheduler.store.saved_tokens,
+        "restored_tokens_total": scheduler.store.restored_tokens,
         "set_aside_total": scheduler.set_aside_total,
     }
     return FigureValues(counters, {"step_seconds": engine.step_seconds, "batch_tokens": engine.batch_tokens})

@@ -151,7 +151,7 @@ def _cells() -> Json:
 
 def _prompt_tokens() -> Json:
     text = Text(
-        "Prompt tokens per second: computed, taken from the cache, thrown out of it",
+        "Prompt tokens per second: computed, taken from the cache, put into host memory, brought back, thrown out",
         "the more is taken the better, where prompts begin alike.",
         "thrown out about as fast as computed: the pool is too small for the prompts that come again. Nothing taken: "
         "prompts differ from their first words on (a date, an id): move that to their end.",
@@ -161,6 +161,8 @@ def _prompt_tokens() -> Json:
         Look("cps", size=_HALF),
         Query(fleet_rate("evaluated_prompt_tokens_total"), "computed"),
         Query(fleet_rate("reused_prompt_tokens_total"), "from the cache"),
+        Query(fleet_rate("prefix_store_saved_tokens_total"), "put into host memory"),
+        Query(fleet_rate("prefix_store_restored_tokens_total"), "brought back"),
         Query(fleet_rate("evicted_tokens_total"), "thrown out"),
     )
 

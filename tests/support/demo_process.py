@@ -39,9 +39,9 @@ class DemoProcess(FleetProcess):
         self._seen.update(found)
         return found
 
-    def end(self) -> None:
+    def end(self, *, is_asked: bool = False) -> None:
         """End it and, should it have left them, the processes that it started."""
-        super().end()
+        super().end(is_asked=is_asked)
         for process_id in self._seen.values():
             if runs(process_id):
                 os.kill(process_id, signal.SIGKILL)
