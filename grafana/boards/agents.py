@@ -151,7 +151,7 @@ def _cells() -> Json:
 
 def _prompt_tokens() -> Json:
     text = Text(
-        "Prompt tokens per second: computed, taken from the cache, put into host memory, brought back, thrown out",
+        "Prompt tokens per second: computed, taken from the cache, moved to host memory and back, thrown out",
         "the more is taken the better, where prompts begin alike.",
         "thrown out about as fast as computed: the pool is too small for the prompts that come again. Nothing taken: "
         "prompts differ from their first words on (a date, an id): move that to their end.",

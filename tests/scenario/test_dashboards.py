@@ -56,7 +56,7 @@ MOVES = {
     "Tokens per engine step",
     "Generated tokens per second, by agent",
     "Share of the context pool that running requests hold, by agent; and cached, whole fleet",
-    "Prompt tokens per second: computed, taken from the cache, thrown out of it",
+    "Prompt tokens per second: computed, taken from the cache, moved to host memory and back, thrown out",
     "Constraints that were refused",
     "Constraints that were compiled before",
     "Generated tokens that the constraint forced",
