@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from bench import protocol, report
 from bench.prompts import Tokenize, exact_prompt
-from bench.steersman_fleet import GREEDY, Fleet, fetch_metric, running_fleet
+from bench.steersman_fleet import GREEDY, Fleet, fetch_json, fetch_metric, running_fleet
 
 _CHOICES = 8
 _TOKENS = 8
@@ -94,9 +94,10 @@ async def _all_at_once(compat: str, requests: list[dict[str, Any]]) -> list[tupl
 
 
 async def _ask(compat: str, fields: dict[str, Any]) -> _Answer:
-    """Stream one completion. Raises RuntimeError when it does not end well."""
+    """Stream one completion of the one model that is served. Raises RuntimeError when it does not end well."""
+    name = fetch_json(f"{compat}/v1/models")["data"][0]["id"]
     where = urlsplit(compat)
-    body = json.dumps({"model": "default", "stream": True, **fields}).encode()
+    body = json.dumps({"model": name, "stream": True, **fields}).encode()
     reader, writer = await asyncio.open_connection(where.hostname, where.port, limit=1 << 20)
     head = f"POST /v1/completions HTTP/1.1\r\nHost: {where.netloc}\r\nContent-Type: application/json\r\n"
     writer.write(f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)
