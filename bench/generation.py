@@ -37,13 +37,14 @@ def measure(model: protocol.Model, peer: peers.Peer, tokenize: Tokenize, work: P
     with running_fleet(work, slots) as fleet, peers.running_server(peer, model, slots, work) as (server, process):
         parts += [f"    {process.command_line}", f"    {fleet.balancer.command_line}"]
         parts += [f"    {fleet.agents[0].command_line}", ""]
+        seeds = iter(range(1, 10**6))  # no prompt comes twice: ours keeps what it evaluated
         for chain, ours, theirs in _chains(model):
             fleet.put_state(model, slots, ours)
             sides: Sides = {
                 "ours": (fleet.inference, streams.STEERSMAN),
                 "server": (server, streams.LLAMA_SERVER),
             }
-            rates, firsts = _rounds(sides, tokenize, theirs)
+            rates, firsts = _rounds(sides, tokenize, theirs, seeds)
             parts.append(_table(f"{model.name}, {chain}", rates, firsts, batched))
         fleet.put_state(model, slots, GREEDY)
         parts.append(constrained.measure(model, fleet.inference, server, tokenize))
@@ -58,11 +59,10 @@ def _chains(model: protocol.Model) -> list[tuple[str, dict[str, Any], dict[str, 
     return chains
 
 
-def _rounds(sides: Sides, tokenize: Tokenize, sampling: dict[str, Any]) -> tuple[Rates, Rates]:
+def _rounds(sides: Sides, tokenize: Tokenize, sampling: dict[str, Any], seeds: Iterator[int]) -> tuple[Rates, Rates]:
     """Steady rates and median times to first token, per side and number of streams, one value per round."""
     rates: Rates = defaultdict(list)
     firsts: Rates = defaultdict(list)
-    seeds = iter(range(1, 10**6))
     _one_round(sides, tokenize, 1, seeds, sampling)  # warms both up
     for _ in range(protocol.ROUNDS):
         for count in protocol.STREAMS:
