@@ -191,6 +191,19 @@ def test_choices_are_those_of_single_requests_with_their_seeds(client: Completio
     assert len(set(alone)) > 1
 
 
+def test_a_seed_on_a_cold_agent_gives_the_same_answer_to_the_last_bit(
+    client: CompletionClient, demo_fleet: RunningFleet
+) -> None:
+    """Alone and with nothing in memory; the log-probabilities show differences that no text would."""
+    fields: dict[str, Any] = {"temperature": 1.5, "seed": 7, "max_tokens": 40, "ignore_eos": True, "logprobs": 2}
+    answers = []
+    for context_size in (2048, 2304, 2048):  # each time the model is loaded anew
+        demo_fleet.serve(demo_model_path(), context_size=context_size)
+        answers.append(client.document(**fields)["choices"])
+    assert answers[0] == answers[2]
+    assert client.document(**{**fields, "seed": 8})["choices"] != answers[0]
+
+
 def test_a_batch_is_its_single_prompts(client: CompletionClient) -> None:
     """Short, because what shares a batch moves logits a little: a near tie late in an answer may fall the other way."""
     prompts = [PROMPT, [*PROMPT, 260], [504]]
