@@ -12,7 +12,7 @@ from tests.support.scripted_backend import ScriptedFailure, scripted_backend
 @pytest.mark.parametrize(
     ("seconds_per_token", "batch_tokens", "chunk"),
     [
-        (0.01, 2048, 32),
+        (0.01, 2048, 64),
         (0.0039, 2048, 64),
         (0.001, 2048, 128),
         (0.0, 4096, 2048),
@@ -39,14 +39,14 @@ def test_the_best_probe_counts_and_the_memory_is_left_empty() -> None:
 def test_a_slow_machine_is_probed_once() -> None:
     backend = scripted_backend(cells=64, batch=64)
     clock = itertools.count(0.0, 1.0)
-    assert choose_prompt_chunk(backend, lambda: next(clock)) == 32
+    assert choose_prompt_chunk(backend, lambda: next(clock)) == 64
     assert len(backend.plans) == 1
 
 
 def test_a_probe_that_fails_counts_as_slow() -> None:
     backend = scripted_backend(cells=64, batch=64)
     backend.failures.extend([ScriptedFailure(DecodeOutcome.ABORTED)] * 3)
-    assert choose_prompt_chunk(backend, lambda: 0.0) == 32
+    assert choose_prompt_chunk(backend, lambda: 0.0) == 64
 
 
 def test_a_tiny_batch_is_not_exceeded() -> None:
