@@ -1,9 +1,9 @@
 """How many prompt tokens one step may take: chosen once per model load, so that a step stays short.
 
-A chunk is what others wait for and the unit of cancellation; 2,048 tokens take 5 to 8 s on two cores, while chunks
-of 64 cost at most 5 % more. So: the largest power of two whose step is expected to stay within a quarter of a second,
-but 64 at least: from 64 rows on ggml's flash attention on CPUs works in tiles, and 64 rows take as long as 32 do
-(SmolLM2, two cores: 100 tokens per second in chunks of 32, 200 in chunks of 64, 260 in chunks of 256).
+A chunk is what others wait for and the unit of cancellation; 2,048 tokens take 5 to 8 s on two cores. So: the largest
+power of two whose step is expected to stay within a quarter of a second, but 64 at least: from 64 rows on ggml's flash
+attention on CPUs works in tiles, and 64 rows take as long as 32 do (SmolLM2, two cores: 100 tokens per second in chunks
+of 32, 200 in chunks of 64, 260 in chunks of 256).
 """
 
 from collections.abc import Callable

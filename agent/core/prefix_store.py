@@ -129,11 +129,13 @@ class PrefixStore:
 
     def drop(self, piece: StoredPiece) -> None:
         """Forget the piece and all behind it."""
-        for twins in list(piece.children.values()):
-            for child in list(twins):
-                self.drop(child)
-        if piece in self._pieces:
-            self._remove(piece)
+        if piece not in self._pieces:
+            return  # it gave way already, and then so did all behind it
+        doomed = [piece]
+        for one in doomed:  # grows as it is walked: as deep as a conversation is long
+            doomed.extend(child for twins in one.children.values() for child in twins)
+        for one in reversed(doomed):
+            self._remove(one)
 
     def clear(self) -> None:
         """Forget everything."""

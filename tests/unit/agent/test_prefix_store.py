@@ -120,6 +120,19 @@ def test_a_piece_that_is_of_no_use_goes_with_all_behind_it() -> None:
     assert store.tokens == 128
 
 
+def test_a_conversation_of_a_thousand_turns_goes_too() -> None:
+    """As deep as it is long, which is more than Python's stack has room for."""
+    store = PrefixStore(10**9)
+    tokens = list(range(1500 * LEAST_PIECE_TOKENS))
+    for stop in range(LEAST_PIECE_TOKENS, len(tokens) + 1, LEAST_PIECE_TOKENS):
+        missing = store.missing(tokens[:stop])
+        assert missing is not None
+        assert store.put(missing, tokens, SavedCells(missing.start, missing.stop, BYTES_A_TOKEN, tokens[:1]))
+    store.drop(store.find(tokens, LEAST_PIECE_TOKENS).pieces[0])
+    assert (store.tokens, store.bytes) == (0, 0)
+    store.check_invariants()
+
+
 def test_what_gave_way_while_it_was_restored_is_not_counted_as_used() -> None:
     store = PrefixStore(10**6)
     save(store, list(range(300)))
