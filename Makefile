@@ -18,12 +18,12 @@ FREE_GIB_NEEDED := 3
 
 # llama.cpp is compiled for the machine at hand; without this its build uses one core where it finds no ninja.
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-# gcc 12 miscompiles ggml's AMX kernels (it drops the stores of the tile configuration): on a processor with AMX the
-# first decode of two rows of a quantised model ends in SIGILL. AVX-512 does that work instead.
-NO_AMX := $(shell flags="-mno-amx-tile -mno-amx-int8 -mno-amx-bf16"; \
-  echo | $${CC:-cc} $$flags -x c -fsyntax-only - 2>/dev/null && echo $$flags)
-export CFLAGS := $(CFLAGS) $(NO_AMX)
-export CXXFLAGS := $(CXXFLAGS) $(NO_AMX)
+# gcc before 13 miscompiles ggml's AMX kernels: it drops the stores of the tile configuration, and on a processor with AMX
+# the first decode of two rows of a quantised model ends in SIGILL. With these flags it keeps them.
+KEEP_STORES := $(shell flags="-fno-tree-dse -fno-dse"; \
+  echo | $${CC:-cc} -Werror $$flags -x c -fsyntax-only - 2>/dev/null && echo $$flags)
+export CFLAGS := $(CFLAGS) $(KEEP_STORES)
+export CXXFLAGS := $(CXXFLAGS) $(KEEP_STORES)
 # The step that comes next in `make install` starts only when this one ended well.
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c

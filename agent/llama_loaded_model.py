@@ -17,7 +17,7 @@ from agent.llama.vocabulary import VocabularyLease
 from agent.llama_constraints import LlamaConstraints
 from agent.model_files.source import ResolvedModel
 from agent.model_port import ConstraintSource, LoadedModel
-from agent.prompt_chunk import choose_prompt_chunk
+from agent.prompt_chunk import choose_prompt_chunks
 
 logger = logging.getLogger(__name__)
 
@@ -102,9 +102,9 @@ class LlamaLoadedModel:
         """Start the engine's thread over loaded parts. Measures the machine first: takes some 0.1 s. `store_bytes`:
         most host memory for idle prefixes."""
         loaded = cls(parts, parts.resolved.path)
-        chunk_tokens = on_a_passing_thread(lambda: choose_prompt_chunk(parts.backend, clock))
-        settings = SchedulerSettings(slots, chunk_tokens, store_bytes)
-        logger.info("%s: prompts are read in chunks of %d tokens", loaded.model_path, settings.prompt_chunk_tokens)
+        chunks = on_a_passing_thread(lambda: choose_prompt_chunks(parts.backend, clock))
+        settings = SchedulerSettings(slots, chunks.beside_answers, chunks.alone, store_bytes)
+        logger.info("%s: prompts are read in %s", loaded.model_path, chunks)
         callbacks = EngineCallbacks(
             publish=outlet.publish,
             crashed=lambda error: outlet.crashed(loaded, f"the engine failed: {type(error).__name__}"),

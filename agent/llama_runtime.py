@@ -10,6 +10,7 @@ from agent.llama.backend import LlamaBackend
 from agent.llama.context import LlamaContext
 from agent.llama.context_parameters import ContextParameters
 from agent.llama.errors import ContextCannotBeCreated, ModelCannotBeLoaded, ModelLoadAborted
+from agent.llama.extra_buffers import extra_buffers_work
 from agent.llama.memory_need import available_memory_bytes, prefix_store_limit
 from agent.llama.model import LlamaModel
 from agent.llama.threads import on_a_passing_thread
@@ -185,6 +186,7 @@ def _try_and_open(resolved: ResolvedModel, state: AgentDesiredState, keep_loadin
     order = TrialOrder(
         resolved.path,
         computes=_may_compute(weight_bytes),
+        extra_buffers=extra_buffers_work(),
         context_size=parameters.context_size,
         n_batch=parameters.n_batch,
         k_cache_dtype=parameters.k_cache_dtype.value,

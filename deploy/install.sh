@@ -213,11 +213,11 @@ build_program() {
   if has_role agent; then say "   where llama.cpp is compiled that takes 5 to 10 minutes"; fi
   [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
   export CMAKE_BUILD_PARALLEL_LEVEL="${CMAKE_BUILD_PARALLEL_LEVEL:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)}"
-  # gcc 12 miscompiles ggml's AMX kernels; AVX-512 does their work (see the Makefile).
-  no_amx='-mno-amx-tile -mno-amx-int8 -mno-amx-bf16'
-  # shellcheck disable=SC2086 # three words
-  if has_role agent && echo | "${CC:-cc}" $no_amx -x c -fsyntax-only - 2>/dev/null; then
-    export CFLAGS="${CFLAGS:-} $no_amx" CXXFLAGS="${CXXFLAGS:-} $no_amx"
+  # gcc before 13 miscompiles ggml's AMX kernels without these (see the Makefile).
+  keep_stores='-fno-tree-dse -fno-dse'
+  # shellcheck disable=SC2086 # two words
+  if has_role agent && echo | "${CC:-cc}" -Werror $keep_stores -x c -fsyntax-only - 2>/dev/null; then
+    export CFLAGS="${CFLAGS:-} $keep_stores" CXXFLAGS="${CXXFLAGS:-} $keep_stores"
   fi
   "$venv/bin/python" -m pip install --disable-pip-version-check -q -c "$source/constraints.txt" pip
   "$venv/bin/python" -m pip install --disable-pip-version-check -q -c "$source/constraints.txt" \

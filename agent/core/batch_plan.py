@@ -18,11 +18,13 @@ MOST_LOGITS_ROWS = 32
 @dataclass(frozen=True, slots=True)
 class StepBudget:
     """`rows` at most in one decode; of them `prompt_rows` for prompts and `forced_rows` for what generating members
-    have beside their first pending token, so that a step stays short."""
+    have beside their first pending token, so that a step stays short. While nobody generates, who would
+    have to wait, prompts get `lone_prompt_rows` where that is more."""
 
     rows: int
     prompt_rows: int
     forced_rows: int = 0
+    lone_prompt_rows: int = 0
     prompts_first: bool = False
     logits_rows: int = MOST_LOGITS_ROWS
 
@@ -43,7 +45,7 @@ def choose_rows(attached: Iterable[MemberSequence], budget: StepBudget) -> Chose
         (ready if sequence.is_generating else prompts).append(sequence)
     ready.sort(key=lambda sequence: (sequence.last_step, sequence.rank))
     prompts.sort(key=lambda sequence: sequence.rank)
-    filling = _Filling(budget)
+    filling = _Filling(budget, chunk=budget.prompt_rows if ready else max(budget.prompt_rows, budget.lone_prompt_rows))
     if budget.prompts_first:
         filling.add_prompts(prompts)
     filling.add_ready(ready)
@@ -64,10 +66,10 @@ def planned_run(sequence: MemberSequence, rows: int) -> PlannedRun:
 class _Filling:
     """One step being filled."""
 
-    def __init__(self, budget: StepBudget) -> None:
+    def __init__(self, budget: StepBudget, chunk: int) -> None:
         self._rows_left = budget.rows
         self._logits_left = budget.logits_rows
-        self._chunk = budget.prompt_rows
+        self._chunk = chunk
         self._forced_left = budget.forced_rows
         self.rows: list[tuple[MemberSequence, int]] = []
         self.has_prompt = False

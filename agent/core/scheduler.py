@@ -5,7 +5,7 @@ Pure: no clock, thread or library. The driver (`engine.step`) calls `handle`, `p
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent.core.adapter_turns import AdapterTurns
 from agent.core.admission import PROMPT_FILLS_CONTEXT, refusal
@@ -28,11 +28,13 @@ SIGN_OF_LIFE_STEPS = 8
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSettings:
-    """slots: members that may run at once. prompt_chunk_tokens: most prompt tokens in one step (chosen at load).
-    prefix_store_bytes: most host memory for idle prefixes, 0 for none."""
+    """slots: members that may run at once. prompt_chunk_tokens: most prompt tokens in one step (chosen at load);
+    lone_prompt_chunk_tokens: while no member generates. prefix_store_bytes: most host memory for idle prefixes, 0
+    for none."""
 
     slots: int
     prompt_chunk_tokens: int
+    lone_prompt_chunk_tokens: int
     prefix_store_bytes: int = 0
 
 
@@ -48,7 +50,12 @@ class Scheduler:
         self._cache = PrefixCache(backend, self._limits, slots, settings.prefix_store_bytes)
         self._residency = Residency(self._cache, self._table.members, slots, settings.prompt_chunk_tokens)
         self._stopping = Stopping(vocabulary, self._limits.vocabulary_size, self._limits.request_limit_tokens)
-        self._prompt_chunk_tokens = settings.prompt_chunk_tokens
+        self._budget = StepBudget(
+            self._limits.batch_tokens,
+            settings.prompt_chunk_tokens,
+            forced_rows=settings.prompt_chunk_tokens // 2,
+            lone_prompt_rows=settings.lone_prompt_chunk_tokens,
+        )
         self._turns = AdapterTurns()
         self._starved: set[str | None] = set()  # adapters with a prompt that their last step had no row for
         self._most_rows = self._limits.batch_tokens
@@ -114,8 +121,7 @@ class Scheduler:
 
     def _fill_step(self, adapter: str | None) -> list[PlannedRun]:
         """Choose rows of the adapter's members by the step's budget, then find cells for them, eldest member first."""
-        chunk = self._prompt_chunk_tokens
-        budget = StepBudget(self._most_rows, chunk, forced_rows=chunk // 2, prompts_first=adapter in self._starved)
+        budget = replace(self._budget, rows=self._most_rows, prompts_first=adapter in self._starved)
         chosen = choose_rows([one for one in self._residency.attached() if one.adapter == adapter], budget)
         self._starved.discard(adapter)
         if chosen.has_starved_prompt:

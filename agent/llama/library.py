@@ -46,16 +46,6 @@ def _map_large_blocks() -> None:
         libc.mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK_BYTES)
 
 
-def has_fatal_amx() -> bool:
-    """Whether this build holds AMX code that may be broken.
-
-    GCC before 13 drops the stores that fill the tile configuration (it believes `_tile_loadconfig` to read eight
-    bytes of 64), and the first matrix product of two rows or more ends the process with an illegal instruction.
-    Which compiler it was cannot be asked, so a model is kept away from that code; a build without it is better.
-    """
-    return b"AMX_INT8 = 1" in llama_cpp.llama_print_system_info()
-
-
 def version() -> str:
     """The version of the binding, which pins that of llama.cpp."""
     return str(llama_cpp.__version__)

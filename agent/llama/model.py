@@ -6,7 +6,8 @@ from collections.abc import Callable
 import llama_cpp
 
 from agent.llama.errors import ModelCannotBeLoaded, ModelLoadAborted
-from agent.llama.library import collected_errors, has_fatal_amx, initialise_library, reason
+from agent.llama.extra_buffers import extra_buffers_work
+from agent.llama.library import collected_errors, initialise_library, reason
 
 ALL_LAYERS = -1
 _TOLD_BYTES = 64
@@ -39,11 +40,13 @@ class LlamaModel:
         gpu_layers: int = 0,
         on_progress: Progress | None = None,
         use_mmap: bool = True,
+        extra_buffers: bool | None = None,
         simulate: bool = False,
     ) -> "LlamaModel":
         """Load the weights. The header must have been read before, and where a process would be missed the file must
         have been tried in another one (`trial_process`): a broken file may abort the process.
 
+        extra_buffers: repack weights for the processor; None: where that works, which is found out once per process.
         simulate: match the tensors with the architecture, but take no memory for them; contexts can be made of such
         a model, and nothing can be evaluated.
         Raises ModelCannotBeLoaded with llama.cpp's reason, ModelLoadAborted, or what `on_progress` raised.
@@ -51,7 +54,7 @@ class LlamaModel:
         initialise_library()
         parameters = llama_cpp.llama_model_default_params()
         parameters.n_gpu_layers = gpu_layers if gpu_layers >= 0 else ALL_LAYERS
-        parameters.use_extra_bufts = not has_fatal_amx()
+        parameters.use_extra_bufts = extra_buffers_work() if extra_buffers is None else extra_buffers
         progress = _ProgressCallback(on_progress)
         parameters.progress_callback = progress.pointer
         parameters.no_alloc = simulate

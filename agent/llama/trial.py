@@ -57,7 +57,7 @@ def _dies_with(parent: int) -> bool:
 
 
 def _try(order: TrialOrder) -> None:
-    model = LlamaModel.load(order.path, simulate=not order.computes)
+    model = LlamaModel.load(order.path, extra_buffers=order.extra_buffers, simulate=not order.computes)
     try:
         require_tokenizer(model.pointer, order.path)
         tokens = _read_a_text(LlamaVocabulary(model.pointer, order.path))

@@ -37,10 +37,12 @@ _LIKELY_FIRST = b"1000"  # oom_score_adj: when memory runs out, the trial goes a
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TrialOrder:
-    """What to try. `computes`: map the weights and evaluate some rows. The rest is as in ContextParameters."""
+    """What to try. `computes`: map the weights and evaluate some rows. `extra_buffers`: as in `LlamaModel.load`, which
+    the agent found out. The rest is as in ContextParameters."""
 
     path: str
     computes: bool
+    extra_buffers: bool = False
     context_size: int = 0
     n_batch: int = 2048
     k_cache_dtype: str = "F16"

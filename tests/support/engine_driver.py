@@ -39,6 +39,7 @@ class EngineDriver:
     backend: ScriptedBackend
     slots: int = 3
     chunk: int = 8
+    lone_chunk: int = 0  # the same
     store_bytes: int = 0
     scheduler: Scheduler = field(init=False)
     submitted: dict[MemberKey, Submit] = field(default_factory=dict)
@@ -47,7 +48,7 @@ class EngineDriver:
     arrivals: int = 0
 
     def __post_init__(self) -> None:
-        settings = SchedulerSettings(self.slots, self.chunk, self.store_bytes)
+        settings = SchedulerSettings(self.slots, self.chunk, self.lone_chunk, self.store_bytes)
         self.scheduler = Scheduler(self.backend, ScriptedVocabulary(), settings)
 
     def submit(

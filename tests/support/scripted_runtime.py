@@ -69,7 +69,7 @@ class ScriptedModel:
         self._engine = EngineThread(
             backend,
             ScriptedVocabulary(),
-            SchedulerSettings(slots, prompt_chunk_tokens=8),
+            SchedulerSettings(slots, prompt_chunk_tokens=8, lone_prompt_chunk_tokens=8),
             EngineCallbacks(
                 publish=outlet.publish,
                 crashed=lambda error: outlet.crashed(self, f"the engine failed: {type(error).__name__}"),

@@ -41,6 +41,12 @@ def test_short_prompts_fit_behind_each_other() -> None:
     assert chosen([member(1, 6), member(2, 6), member(3, 6)], StepBudget(64, 16)) == [(1, 6), (2, 6)]
 
 
+def test_prompts_take_larger_chunks_while_nobody_generates_who_would_have_to_wait() -> None:
+    budget = StepBudget(64, 8, lone_prompt_rows=32)
+    assert chosen([member(1, 50), member(2, 50)], budget) == [(1, 32)]
+    assert chosen([member(1, 50), member(2, 1)], budget) == [(2, 1), (1, 8)]
+
+
 def test_who_waited_longest_goes_first() -> None:
     members = [member(1, 1, last_step=5), member(2, 1, last_step=3), member(3, 1, last_step=4)]
     assert chosen(members, StepBudget(2, 2)) == [(2, 1), (3, 1)]

@@ -21,7 +21,7 @@ class Bench:
     def __init__(self) -> None:
         self.backend: ScriptedBackend = scripted_backend(cells=100)
         self.reports: list[StepReport] = []
-        scheduler = Scheduler(self.backend, ScriptedVocabulary(), SchedulerSettings(2, 8))
+        scheduler = Scheduler(self.backend, ScriptedVocabulary(), SchedulerSettings(2, 8, 8))
         self.now = 100.0
         self.step = EngineStep(self.backend, scheduler, self.reports.append, lambda: self.now)
 

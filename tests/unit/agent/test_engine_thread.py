@@ -33,7 +33,9 @@ class Harness:
         self._changed = threading.Condition()
         self._clock = 0.0
         callbacks = EngineCallbacks(self._publish, self._crashed)
-        self.engine = EngineThread(self.backend, ScriptedVocabulary(), SchedulerSettings(2, 8), callbacks, self._tick)
+        self.engine = EngineThread(
+            self.backend, ScriptedVocabulary(), SchedulerSettings(2, 8, 8), callbacks, self._tick
+        )
 
     def _tick(self) -> float:
         self._clock += 1.0
@@ -202,7 +204,7 @@ def test_a_listener_that_fails_is_reported_too() -> None:
     engine = EngineThread(
         backend,
         ScriptedVocabulary(),
-        SchedulerSettings(1, 8),
+        SchedulerSettings(1, 8, 8),
         EngineCallbacks(publish, errors.append),
         clock=lambda: 0.0,
     )
