@@ -92,6 +92,10 @@ class BalancerLink:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._write(), name="link writer")
                 tasks.create_task(self._read(receive), name="link reader")
+                # It waits in the body, not in the group's exit: a group of Python before 3.13 that fails there leaves a
+                # cancellation with the task that owns it (`Task.cancelling`), and then the next asyncio.timeout of
+                # Python 3.11.2 (Debian 12) ends that task: the agent would never dial again.
+                await asyncio.Event().wait()
         except BaseExceptionGroup as group:
             expected, other = group.split((LinkLost, *LINK_FAILURES))
             if other is not None or expected is None:

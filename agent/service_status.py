@@ -36,7 +36,7 @@ def _line(status: AgentStatus, balancers: int, load_fraction: float) -> str:
     if status.swap_phase in _LOADING:
         parts.append(f"loading a model: {_percent(load_fraction)}")
     elif status.swap_phase is not None:
-        parts.append(f"{status.swap_phase} for another model")
+        parts.append(f"{status.swap_phase} for another model" if status.model_path else f"{status.swap_phase} a model")
     if status.download_filename is not None:
         of_all = status.download_current / status.download_total if status.download_total else None
         parts.append(f"downloading {posixpath.basename(status.download_filename)}: {_percent(of_all)}")

@@ -248,7 +248,11 @@ install_files() {
 }
 
 tell_systemd() {
-  is_real && [ "$dry_run" = no ] || return 0
+  is_real || return 0
+  if [ "$dry_run" = yes ]; then
+    say "would make users and folders of the two .conf files, and have systemd read its units again"
+    return 0
+  fi
   systemd-sysusers /usr/local/lib/sysusers.d/steersman.conf
   systemd-tmpfiles --create /usr/local/lib/tmpfiles.d/steersman.conf
   systemctl daemon-reload
@@ -292,7 +296,7 @@ uninstall_all() {
   if is_real; then
     systemctl daemon-reload
   fi
-  say "kept     users, /etc/credstore, /var/lib/steersman-balancer, /var/lib/steersman-agent"
+  say "kept     users, /etc/credstore, /var/lib/steersman-balancer, /var/lib/steersman-agent, /var/cache/steersman-agent"
 }
 
 check_needs

@@ -67,7 +67,7 @@ class SettingsSource(Generic[Settings]):
     def _read_files(self) -> dict[str, str]:
         found: dict[str, str] = {}
         for path in self._files:
-            if path.exists():
+            if is_there(path):
                 found |= read_environment_file(path)
         return found
 
@@ -108,16 +108,31 @@ def changed_settings(old: SettingsModel, new: SettingsModel) -> set[str]:
 
 
 def with_credentials(environment: Mapping[str, str], model: type[Settings], command: Command) -> dict[str, str]:
-    """The environment with a variable for each credential that is there and that no variable names already."""
+    """The environment with a variable for each credential that is there and that no variable names already.
+
+    Raises SettingsError where one cannot see: a manager without private mounts of its own, as in some containers, hands
+    over a folder that only root reads, and to go on without keys would be to stand open.
+    """
     result = dict(environment)
     folder = environment.get("CREDENTIALS_DIRECTORY")
     if not folder:
         return result
     for flag in credential_flags(model):
         path = Path(folder, flag.removesuffix("-file"))
-        if path.exists():
+        if is_there(path):
             result.setdefault(command.environment_prefix + flag.upper().replace("-", "_"), str(path))
     return result
+
+
+def is_there(path: Path) -> bool:
+    """Whether it exists. Raises SettingsError where this process may not know."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be looked at ({error.strerror})") from None
+    return True
 
 
 def credential_flags(model: type[Settings]) -> list[str]:

@@ -47,6 +47,15 @@ async def test_a_balancer_that_is_started_again_gets_its_agent_back(
     await balancer.wait_connection(2)
 
 
+async def test_a_lost_link_leaves_no_cancellation_behind(balancer: ScriptedBalancer, agent: LinkedAgent) -> None:
+    """With one, asyncio.timeout of Python 3.11.2 (Debian 12) ends the task that dials: the agent never comes back."""
+    first = await balancer.wait_connection()
+    await first.socket.close(code=1011)
+    await balancer.wait_connection(2)
+    (dialler,) = [task for task in asyncio.all_tasks() if task.get_name().startswith("balancer ")]
+    assert dialler.cancelling() == 0
+
+
 async def test_a_balancer_that_is_away_is_one_line_in_the_log_however_often_it_is_dialled(
     balancer: ScriptedBalancer, agent: LinkedAgent, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

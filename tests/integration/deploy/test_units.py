@@ -72,6 +72,15 @@ def test_every_relaxation_is_explained_beside_its_line(name: str) -> None:
         assert not re.search(rf"^{setting}=", text, re.MULTILINE)
 
 
+def test_neither_the_boot_nor_an_agent_waits_for_a_balancer_that_waits_for_its_redis() -> None:
+    """A target comes after what it wants, so multi-user.target would come after all of ours, if ours did not say no."""
+    target, agent = (
+        (FOLDER / "systemd" / name).read_text() for name in ("steersman.target", "steersman-agent@.service")
+    )
+    assert re.findall(r"^After=(.*)$", target, re.MULTILINE) == ["multi-user.target"]
+    assert "steersman-balancer.service" not in " ".join(re.findall(r"^After=(.*)$", agent, re.MULTILINE))
+
+
 def one_liners() -> list[str]:
     """Every `systemd-run` line of the README."""
     lines = (FOLDER / "README.md").read_text(encoding="utf-8").splitlines()

@@ -34,10 +34,14 @@ def test_a_load_says_how_far_it_is_and_has_no_engine_to_wait_for(phase: str) -> 
 
 @pytest.mark.parametrize("phase", ["proving", "draining"])
 def test_while_the_old_model_serves_its_engine_has_to_advance(phase: str) -> None:
-    serving = facts(swap_phase=phase, last_step_age_seconds=7.0)
+    serving = facts(swap_phase=phase, last_step_age_seconds=7.0, model_path="/old.gguf")
     assert f"{phase} for another model" in serving.status
     assert serving.load is None
     assert serving.silent_seconds == 7.0
+
+
+def test_the_first_model_replaces_none() -> None:
+    assert facts(swap_phase="proving").status == "no model, 0/4 slots busy, proving a model, linked to 1 balancer"
 
 
 def test_an_idle_engine_has_to_do_nothing() -> None:

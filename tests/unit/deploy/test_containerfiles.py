@@ -33,6 +33,14 @@ def test_what_builds_is_not_in_the_image(name: str) -> None:
         assert tool not in last
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_pip_is_renewed_before_it_is_given_flags_that_the_distributions_one_lacks(name: str) -> None:
+    (build,) = [stage for stage in stages(name) if "pip install" in stage]
+    first, second = re.findall(r"/bin/pip install (.*) \\$", build, re.MULTILINE)
+    assert first.endswith("-c constraints.txt pip")
+    assert "--build-constraint constraints.txt" in second
+
+
 def test_the_balancers_image_has_no_llama() -> None:
     assert "[agent]" not in "".join(stages("balancer"))
     assert "[agent]" in "".join(stages("agent"))

@@ -45,6 +45,20 @@ def test_a_credential_that_is_not_there_sets_nothing(tmp_path: Path) -> None:
     assert with_credentials({"A": "b"}, Settings, COMMAND) == {"A": "b"}
 
 
+@pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), OSError(5, "Input/output error")])
+def test_credentials_that_cannot_be_looked_at_are_no_missing_ones(
+    error: OSError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container whose manager has no mounts of its own: without this the balancer would stand open."""
+
+    def refuse(path: Path) -> None:
+        raise error
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    with pytest.raises(SettingsError, match=r"keys: cannot be looked at \((Permission denied|Input/output error)\)"):
+        source(CREDENTIALS_DIRECTORY=str(tmp_path)).first()
+
+
 def test_flags_and_variables_come_before_a_credential(tmp_path: Path) -> None:
     (tmp_path / "keys").write_text("k")
     environment = {"CREDENTIALS_DIRECTORY": str(tmp_path), "X_KEYS_FILE": "/variable"}
