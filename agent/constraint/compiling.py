@@ -8,14 +8,16 @@ import logging
 import threading
 import time
 from dataclasses import dataclass
+from typing import Any
 
 from llguidance import LLMatcher, LLParserLimits
 
-from agent.constraint.errors import ConstraintError, GrammarError
+from agent.constraint.errors import ConstraintError, GrammarError, SchemaError
+from agent.constraint.json_schema import path_of_fault
 from agent.constraint.limits import ConstraintLimits
 from agent.constraint.matcher import ConstraintVocabulary, LlguidanceMatcher, Wear
 from agent.constraint.token_mask import MaskWriter
-from agent.constraint.translation import JSON_SCHEMA, to_library_grammar
+from agent.constraint.translation import JSON_SCHEMA, prepared_grammar, to_library_grammar
 from agent.constraint.trial_run import EMPTY_LANGUAGE, TOO_COMPLEX, walk, warm
 from shared.agent_figures import Histogram
 from shared.failures import Failure, FailureKind
@@ -108,7 +110,24 @@ def compile_constraint(constraint: ConstraintText, recipe: Recipe) -> Pristine |
 
 def _compile(constraint: ConstraintText, recipe: Recipe) -> Pristine:
     """Raises ConstraintError."""
+    began = time.monotonic()
     grammar = to_library_grammar(constraint, recipe.vocabulary, recipe.limits.text_bytes)
+    started = time.thread_time()
+    try:
+        matcher, seconds = _tried(grammar, recipe)
+    except GrammarError as error:
+        if constraint.kind != JSON_SCHEMA:
+            raise
+        search = _FaultSearch(recipe, str(error), began + recipe.limits.fault_search_seconds)
+        search.longest_seconds = time.thread_time() - started
+        raise SchemaError(str(error), path_of_fault(constraint.text, search.is_fault)) from None
+    weight_bytes = len(constraint.text) + len(grammar) + int(seconds * _BYTES_PER_SECOND) + _LEAST_BYTES
+    return Pristine(matcher, weight_bytes, recipe.mask_seconds)
+
+
+def _tried(grammar: str, recipe: Recipe) -> tuple[LLMatcher, float]:
+    """A matcher that was walked for a while, and the CPU time that its compile and first mask took. Raises
+    GrammarError, without a position."""
     started = time.thread_time()
     limits = LLParserLimits(
         initial_lexer_fuel=recipe.limits.lexer_steps,
@@ -120,9 +139,31 @@ def _compile(constraint: ConstraintText, recipe: Recipe) -> Pristine:
         raise GrammarError(_sentence_for(matcher.get_error()))
     warm(recipe.walk_of(matcher), recipe.limits)
     seconds = time.thread_time() - started
-    weight_bytes = len(constraint.text) + len(grammar) + int(seconds * _BYTES_PER_SECOND) + _LEAST_BYTES
-    walk(recipe.walk_of(matcher.deep_copy()), recipe.vocabulary.end_tokens, recipe.limits)
-    return Pristine(matcher, weight_bytes, recipe.mask_seconds)
+    walk(recipe.walk_of(matcher.deep_copy()), recipe.limits)
+    return matcher, seconds
+
+
+@dataclass(slots=True)
+class _FaultSearch:
+    """Asks of one part of a schema after another whether it alone is refused with the same sentence, while there is
+    time: until `deadline`, in monotonic seconds, less what the longest of them took."""
+
+    recipe: Recipe
+    sentence: str
+    deadline: float
+    longest_seconds: float = 0.0
+
+    def is_fault(self, part: dict[str, Any]) -> bool | None:
+        started = time.monotonic()
+        if started + self.longest_seconds > self.deadline:
+            return None
+        try:
+            _tried(prepared_grammar(part), self.recipe)
+        except ConstraintError as error:
+            return str(error) == self.sentence
+        finally:
+            self.longest_seconds = max(self.longest_seconds, time.monotonic() - started)
+        return False
 
 
 def _sentence_for(library_text: str) -> str:

@@ -12,6 +12,9 @@ class ConstraintLimits:
     text_bytes: int = 1 << 20
     answer_seconds: float = 1.0
     """How long somebody waits for a compile, on the clock. What takes longer is refused and finishes alone."""
+    fault_search_seconds: float = 0.6
+    """Until when, after a compile began, parts of a schema that the library refused are tried alone, for the path of
+    the innermost one. On the clock, since somebody waits; then the path is that of the part that was found by then."""
     threads: int = 2
     """Compiles at a time: they compete with the engine for cores."""
     overdue_threads: int = 2

@@ -8,13 +8,14 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from random import Random
 
 import numpy as np
 from llguidance import LLMatcher, LLTokenizer
 from numpy.typing import NDArray
 
 from agent.constraint.limits import ConstraintLimits
-from agent.constraint.token_mask import Bits, MaskWriter, allowed_tokens, new_bits
+from agent.constraint.token_mask import Bits, MaskWriter, allowed_tokens, allows_any, drawn_token, new_bits
 from shared.agent_figures import Histogram
 
 
@@ -87,6 +88,18 @@ class LlguidanceMatcher:
         self._wear.masked(self._spent_seconds - spent_before)
         return is_within_bounds
 
+    def allows(self, token: int) -> bool:
+        """Whether the mask would leave this token. False is also "ask the mask": for ends, and when it failed."""
+        if self._failed or token in self._vocabulary.end_tokens or not 0 <= token < self._vocabulary.size:
+            return False
+        if self._forced:
+            return token == self._forced[0]
+        started = time.thread_time()
+        is_allowed = self._matcher.validate_tokens([token]) == 1
+        if self._is_broken():
+            return self._fail()
+        return self._charge(started) and is_allowed
+
     def accept(self, token: int) -> bool:
         """The token was sampled. False: the constraint failed or refuses it, which is final."""
         if self._failed:
@@ -134,6 +147,16 @@ class LlguidanceMatcher:
         return self._failed
 
     # For the trial run
+
+    def allows_any(self) -> bool:
+        """Whether any token may follow; false when it failed."""
+        return self._fill_bits() and allows_any(self._bits, self._vocabulary.size)
+
+    def draw(self, chance: Random) -> int | None:
+        """One of the tokens that may follow and do not end the output; None when there is none, or it failed."""
+        if not self._fill_bits():
+            return None
+        return drawn_token(self._bits, self._vocabulary.size, self._vocabulary.end_tokens, chance)
 
     def allowed(self) -> NDArray[np.intp]:
         """The ids that may follow, ascending; none at all when it failed."""

@@ -1,6 +1,7 @@
 """From a client's constraint to the text that llguidance compiles, whatever the language it was written in."""
 
 import json
+from typing import Any
 
 from llguidance import LLMatcher
 
@@ -28,18 +29,22 @@ def to_library_grammar(constraint: ConstraintText, vocabulary: ConstraintVocabul
     """What `LLMatcher` takes. Raises ConstraintError with a sentence for the client."""
     _check_text(constraint.text, most_bytes)
     if constraint.kind == JSON_SCHEMA:
-        schema = prepare_schema(constraint.text)
-        try:
-            grammar: str = LLMatcher.grammar_from_json_schema(json.dumps(schema, allow_nan=False), overrides=OPTIONS)
-        except ValueError:
-            raise SchemaError("the schema holds a value that cannot be enforced; check its numbers and texts") from None
-        return grammar
+        return prepared_grammar(prepare_schema(constraint.text))
     parsed = resolve_tokens(_parse(constraint, vocabulary), vocabulary)
     refuse_long_optional_runs(parsed.rules)
     lark = to_lark(parsed, OPTIONS)
     if len(lark) > MOST_LARK_CHARACTERS:
         raise GrammarError("too large when written out; use fewer and shorter literals, or a JSON schema with an enum")
     return str(LLMatcher.grammar_from_lark(lark))
+
+
+def prepared_grammar(schema: dict[str, Any]) -> str:
+    """Of a schema that was prepared. Raises SchemaError."""
+    try:
+        grammar: str = LLMatcher.grammar_from_json_schema(json.dumps(schema, allow_nan=False), overrides=OPTIONS)
+    except ValueError:
+        raise SchemaError("the schema holds a value that cannot be enforced; check its numbers and texts") from None
+    return grammar
 
 
 def _parse(constraint: ConstraintText, vocabulary: ConstraintVocabulary) -> Grammar:

@@ -21,13 +21,13 @@ def warm(pristine: LlguidanceMatcher, limits: ConstraintLimits) -> None:
     """Compute the first mask, for all copies that are taken. Raises GrammarError for an empty language, and for
     first masks that take too long."""
     started = time.thread_time()
-    if not len(pristine.allowed()) and not pristine.is_finished:
+    if not pristine.allows_any() and not pristine.is_finished:
         raise GrammarError(EMPTY_LANGUAGE)
     if time.thread_time() - started > limits.first_mask_seconds:
         raise GrammarError(TOO_COMPLEX)
 
 
-def walk(matcher: LlguidanceMatcher, end_tokens: tuple[int, ...], limits: ConstraintLimits) -> None:
+def walk(matcher: LlguidanceMatcher, limits: ConstraintLimits) -> None:
     """Follow the constraint along tokens drawn at random (the same for the same constraint), as an engine would.
     Uses the matcher up. Raises GrammarError when a step takes too long or the constraint breaks."""
     chance = random.Random(0)
@@ -36,18 +36,18 @@ def walk(matcher: LlguidanceMatcher, end_tokens: tuple[int, ...], limits: Constr
         before = time.thread_time()
         if before - started > limits.trial_seconds:
             return
-        is_done = _step(matcher, end_tokens, chance)
+        is_done = _step(matcher, chance)
         if matcher.failed or time.thread_time() - before > limits.step_seconds:
             raise GrammarError(TOO_COMPLEX)
         if is_done:
             return
 
 
-def _step(matcher: LlguidanceMatcher, end_tokens: tuple[int, ...], chance: random.Random) -> bool:
+def _step(matcher: LlguidanceMatcher, chance: random.Random) -> bool:
     """True: the constraint is finished, or broken."""
     if matcher.take_forced(_FORCED_AT_ONCE):
         return matcher.is_finished
     if matcher.is_finished:
         return True
-    tokens = [token for token in matcher.allowed().tolist() if token not in end_tokens]
-    return not tokens or not matcher.accept(chance.choice(tokens))
+    token = matcher.draw(chance)
+    return token is None or not matcher.accept(token)

@@ -90,6 +90,10 @@ class Sampler(Protocol):
     def sample(self, logits: LogitsRow, answer_index: int) -> int | None:
         """The token at `answer_index` of the answer; None when the row allows no token (all -inf, NaN)."""
 
+    def sure_token(self, logits: LogitsRow) -> int | None:
+        """What `sample` gives for this row, as it is and with any other of its entries masked besides; None where that
+        cannot be said (it draws, or changes the row first). Leaves the row alone."""
+
     def forbid(self, logits: LogitsRow, tokens: Collection[int]) -> None:
         """Make these tokens impossible, in place; the row stays as it is when nothing else is possible."""
 
@@ -134,6 +138,10 @@ class ConstraintMatcher(Protocol):
 
         End-of-generation tokens stay where the output may end here.
         """
+
+    def allows(self, token: int) -> bool:
+        """Whether the mask would leave this token, at a tenth of a mask's cost. False is also "ask the mask": of tokens
+        that end the generation, and when the constraint failed."""
 
     def accept(self, token: int) -> bool:
         """The token was sampled (never one that ends the generation); false when it failed or refuses the token."""

@@ -14,6 +14,7 @@ from agent.core.batch_plan import StepBudget, choose_rows, planned_run
 from agent.core.commands import Cancel, CancelAll, EngineCommand, Submit
 from agent.core.events import EngineEvent, PromptLogprobs, PromptProgress, SchedulerStatistics
 from agent.core.logprobs import TokenLogprobs
+from agent.core.masking import mask_row
 from agent.core.member_table import Ending, MemberTable
 from agent.core.prefix_cache import PrefixCache
 from agent.core.residency import Residency
@@ -198,7 +199,7 @@ class Scheduler:
     def _next_token(self, sequence: MemberSequence, row: LogitsRow) -> TokenVerdict:
         """Read what the model said, then mask: penalties and truncations choose among what may follow."""
         reading = None if sequence.logprobs is None else self._logprobs.read(row, sequence.logprobs)
-        if sequence.constraint is not None and not sequence.constraint.mask(row):
+        if not mask_row(sequence, row):
             return TokenVerdict(failure=CONSTRAINT_BROKE)
         if sequence.stops is not None:
             self._stopping.forbid_ends(sequence, row)

@@ -3,6 +3,7 @@
 import llama_cpp
 
 from agent.llama.abort_flag import AbortFlag
+from agent.llama.attention import with_fastest_attention
 from agent.llama.context_parameters import ContextParameters
 from agent.llama.errors import ContextCannotBeCreated
 from agent.llama.library import collected_errors, reason
@@ -20,6 +21,7 @@ class LlamaContext:
 
     def __init__(self, model: LlamaModel, parameters: ContextParameters) -> None:
         parameters.check()
+        parameters = with_fastest_attention(model, parameters)
         self.cells_in_host_memory = not (model.uses_gpu and parameters.offload_cache)
         if self.cells_in_host_memory:
             refuse_too_large_cache(model, parameters, available_memory_bytes())

@@ -45,8 +45,9 @@ UNQUANTISED = frozenset({"F32", "F16", "BF16"})
 class ContextParameters:
     """context_size: cells of the pool in tokens, 0 for the training context. n_batch: most rows in one decode.
 
-    flash_attention: None lets llama.cpp decide. On CPUs it computes runs of 64 rows and more in half precision, which
-    moves logits with the way a prompt is split: tests that compare numbers switch it off.
+    flash_attention: None takes what is fastest (`attention`). On CPUs it computes runs of 64 rows and more in half
+    precision, which moves logits with the way a prompt is split: tests that compare numbers switch it off.
+    micro_batch_tokens: rows that are computed at a time.
     """
 
     slots: int
@@ -57,6 +58,7 @@ class ContextParameters:
     threads: int = 1
     offload_cache: bool = True  # the cache goes where the layers are
     flash_attention: bool | None = None
+    micro_batch_tokens: int = MICRO_BATCH_TOKENS
 
     @property
     def sequence_ids(self) -> int:
@@ -89,7 +91,7 @@ class ContextParameters:
         parameters = llama_cpp.llama_context_default_params()
         parameters.n_ctx = self.context_size
         parameters.n_batch = self.n_batch
-        parameters.n_ubatch = min(MICRO_BATCH_TOKENS, self.n_batch)
+        parameters.n_ubatch = min(self.micro_batch_tokens, self.n_batch)
         parameters.n_seq_max = self.sequence_ids
         # Its default is n_batch, and fewer outputs than sequence ids abort the process: n_batch may be 1.
         parameters.n_outputs_max = self.output_rows

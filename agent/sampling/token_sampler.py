@@ -81,6 +81,14 @@ class TokenSampler:
                 return int(allowed[self._draw(logits[allowed], best, uniform)])
             return self._draw(logits, best, uniform)
 
+    def sure_token(self, logits: Logits) -> int | None:
+        """The largest entry, where `sample` takes it without a look at anything else: it stays the first of the largest
+        whatever is masked besides. None for a row with a NaN or +inf, too."""
+        if not self._is_greedy or self._bias is not None or not self._penalties.is_off:
+            return None
+        best_token = int(logits.argmax())
+        return best_token if math.isfinite(logits[best_token]) else None
+
     def forbid(self, logits: Logits, tokens: Collection[int]) -> None:
         """Make these tokens impossible, in place; the row stays as it is when nothing else is possible."""
         ids = np.fromiter(tokens, dtype=np.int64, count=len(tokens))

@@ -4,8 +4,10 @@ answer is that of a run alone. Guards the runs of several pending tokens that fo
 from collections.abc import Iterator
 from random import Random
 
+import numpy as np
 import pytest
 from llguidance import LLMatcher
+from numpy.typing import NDArray
 
 from agent.constraint.limits import ConstraintLimits
 from agent.constraint.matcher import ConstraintVocabulary, LlguidanceMatcher
@@ -121,6 +123,38 @@ def test_a_constrained_answer_is_whole_and_its_forced_tokens_are_evaluated_toget
         pass
     assert engine.longest_run >= 3
     engine.backend.close()
+
+
+def test_an_answer_is_the_same_when_every_token_is_masked(
+    laboratory: Laboratory,
+    constraints: ConstraintVocabulary,
+    alone: dict[int, Answer],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A greedy member is masked only where the likeliest token is not allowed."""
+    masks: list[bool] = []
+    make_mask = LlguidanceMatcher.mask
+
+    def counted(matcher: LlguidanceMatcher, row: NDArray[np.float32]) -> bool:
+        masks.append(True)
+        return make_mask(matcher, row)
+
+    monkeypatch.setattr(LlguidanceMatcher, "mask", counted)
+
+    def answers() -> dict[int, Answer]:
+        engine = Engine(laboratory, constraints)
+        for key in (1, 3, 5):
+            engine.submit(key, is_constrained=True)
+        while engine.step():
+            pass
+        engine.backend.close()
+        return engine.answers
+
+    assert answers() == {key: alone[key] for key in (1, 3, 5)}
+    usual = len(masks)
+    monkeypatch.setattr(TokenSampler, "sure_token", lambda *_: None)
+    assert answers() == {key: alone[key] for key in (1, 3, 5)}
+    assert len(masks) - usual > usual > 0
 
 
 @pytest.mark.parametrize("cells", [1024, 256])  # 256: some are set aside

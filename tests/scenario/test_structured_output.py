@@ -175,6 +175,29 @@ async def test_the_limit_cuts_a_constrained_answer_with_length(fleet: RunningFle
     assert "once upon a time there was a king".startswith(forced.text)
 
 
+LATER_TOO_MUCH = "[0-9]{25}a{300000}"
+"""Small for its digits, which is further than a compile looks; at the letters the lexer exceeds its bounds."""
+
+
+async def test_what_fails_after_it_was_compiled_is_rejected_and_never_a_stop(fleet: RunningFleet) -> None:
+    """After an error llguidance allows nothing but the end: half an answer would pass for a whole one. The form is
+    broken for good, so the same text is compiled anew; neighbours do not notice."""
+    agent = fleet.agents[0].pid
+    broken: Grammar = {"type": "regex", "pattern": LATER_TOO_MUCH}
+    ordinary: Grammar = {"type": "regex", "pattern": "[0-9]{12}[.]"}
+    asked = [("Digits: ", 60, broken), (PROMPT, 8, None), ("Digits: ", 60, ordinary)]
+    rejected, free, whole = await asyncio.gather(*(fleet.ask(*request) for request in asked))
+    name, sentence = rejected.variant
+    assert name == "GrammarRejectedModelOutput"
+    assert "incomplete" in sentence
+    assert re.fullmatch("[0-9]{1,25}", rejected.text)
+    assert free.finish_reason in ("length", "stop")
+    assert (whole.finish_reason, len(whole.text)) == ("stop", 13)
+    cut = await fleet.ask("Digits: ", 5, broken)
+    assert (cut.finish_reason, len(cut.text)) == ("length", 5)
+    assert (fleet.agents[0].pid, fleet.agents[0].exit_status) == (agent, None)
+
+
 async def test_a_client_that_leaves_takes_its_grammar_along(fleet: RunningFleet) -> None:
     endless = gbnf(LIST)
     async with fleet.client("A shopping list:\n", 1500, endless) as client:

@@ -106,6 +106,9 @@ class GreedySampler:
         self.draws.append(answer_index)
         return draw(logits, logits.allowed)
 
+    def sure_token(self, logits: ScriptedRow) -> int | None:
+        return None  # what it draws depends on what a mask left
+
     def forbid(self, logits: ScriptedRow, tokens: Collection[int]) -> None:
         allowed = frozenset(range(VOCABULARY_SIZE)) if logits.allowed is None else logits.allowed
         logits.allowed = allowed.difference(tokens) or allowed

@@ -62,6 +62,11 @@ class ScriptedMatcher:
         logits.allowed = frozenset({END_TOKEN}) if self.failed else self.script.allowed(self.accepted)
         return not self.failed
 
+    def allows(self, token: int) -> bool:
+        self.calls.append("allows")
+        self._check_broken()
+        return not self.failed and token != END_TOKEN and token in self.script.allowed(self.accepted)
+
     def accept(self, token: int) -> bool:
         self.calls.append("accept")
         assert token != END_TOKEN, "the end is not part of the output"

@@ -61,6 +61,11 @@ class ScriptedLLMatcher:
             self.position += token != END
         return not self.error
 
+    def validate_tokens(self, tokens: Sequence[int]) -> int:
+        self._called("validate")
+        assert len(tokens) == 1
+        return int(not self.error and tokens[0] in self._allowed())
+
     def compute_ff_tokens(self) -> list[int]:
         self._called("forced")
         forced: list[int] = []

@@ -34,6 +34,9 @@ class RecordingSampler:
     def observe(self, tokens: Sequence[int]) -> None:
         pass
 
+    def sure_token(self, logits: Row) -> int | None:
+        return None
+
     def forbid(self, logits: Row, tokens: Collection[int]) -> None:
         logits[list(tokens)] = -np.inf
 

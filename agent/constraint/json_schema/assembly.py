@@ -30,7 +30,22 @@ class Assembly:
             raise SchemaError("the schema is unsatisfiable: no JSON value satisfies it", path)
         self._take_out_impossible(possible)
         self._check_descent(root)
-        return _Layout(self._templates, root).schema()
+        return self.part(root)
+
+    # After `schema`: what it was put together from
+
+    def part(self, conjunction: Conjunction) -> dict[str, Any]:
+        """What stands for one of the conjunctions, as a schema of its own."""
+        return _Layout(self._templates, conjunction).schema()
+
+    def inside(self, conjunction: Conjunction) -> list[Conjunction]:
+        """The conjunctions that this one's schema refers to, those that say nothing left out."""
+        found = dict.fromkeys(holes_in(self._templates[conjunction]))
+        return [inner for inner in found if not isinstance(self._templates[inner], bool)]
+
+    def path(self, conjunction: Conjunction) -> str:
+        """Where in the client's document it stands."""
+        return self._expansion.path(conjunction)
 
     def _write_all(self, root: Conjunction) -> None:
         waiting = [root]

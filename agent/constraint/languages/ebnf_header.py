@@ -2,7 +2,10 @@
 
 `capture`, `stop_capture` and the numbers beside them mark text for a caller that asks XGrammar for it: they change no
 language and are dropped. `lazy` is honoured, `max_chars` where the shape of the rule tells how long its texts can be.
-`max_tokens` and `temperature` are refused: neither can be kept to, and ignoring them would be a lie.
+`max_tokens` and `temperature` are refused. They are no part of a language: the same texts belong to it with them and
+without, so no grammar says what they say. XGrammar keeps a count of tokens, and reports a temperature to a sampler, for
+each place of its own parser where a rule is open; llguidance tells nobody which rules are open (its `max_tokens` ends
+a rule in the middle of what it must match), and ignoring the two would be a lie.
 """
 
 import re
@@ -96,9 +99,9 @@ def _refusal(name: str, value: str | None) -> str | None:
     """Why the option is refused; None: it is not."""
     match name:
         case "max_tokens":
-            return "max_tokens is not supported; bound the rule by a repetition, as in [^]{0,100}"
+            return "max_tokens counts tokens, which no grammar can; bound the rule by a repetition, as in [^]{0,100}"
         case "temperature":
-            return "temperature is not supported in a rule; set it for the request"
+            return "temperature is no matter of a grammar here; set it for the request"
         case "lazy":
             return None if value is None else "lazy takes no value"
         case "capture" | "stop_capture":

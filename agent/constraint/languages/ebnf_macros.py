@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from agent.constraint.languages.ebnf_header import NAME
 from agent.constraint.languages.ebnf_tag_dispatch import Dispatch, tag_dispatch
+from agent.constraint.languages.json_string_text import without_escapes
 from agent.constraint.languages.regex import parse_regex
 from agent.constraint.languages.regex_dialect import xgrammar_dialect
 from agent.constraint.languages.source import InnerSource, Source
@@ -155,10 +156,6 @@ class MacroReader:
         if len(call.arguments) != 1:
             raise self._source.error(call.offset, "Regex takes one pattern")
         pattern = self._text_of(call.arguments[0], call)
-        if self._flag_of(call, "json_string", False):
-            raise self._source.error(
-                call.named["json_string"].offset, "json_string=true is not supported; escape in the pattern"
-            )
         flags = None
         if "flags" in call.named:
             flags = self._text_of(call.named["flags"], call).text
@@ -166,7 +163,8 @@ class MacroReader:
                 raise self._source.error(call.named["flags"].offset, "the flags are i, s and u")
         dialect = xgrammar_dialect(dot_takes_newline=flags is None or "s" in flags)
         inner = InnerSource(pattern.text, self._source, pattern.offsets)
-        return parse_regex(pattern.text, dialect, ignore_case="i" in (flags or ""), source=inner)
+        node = parse_regex(pattern.text, dialect, ignore_case="i" in (flags or ""), source=inner)
+        return without_escapes(node) if self._flag_of(call, "json_string", False) else node
 
     def _substring(self, call: _Call) -> Node:
         self._refuse_names(call)

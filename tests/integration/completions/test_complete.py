@@ -102,9 +102,11 @@ async def test_wrong_paths_and_methods() -> None:
     async with compat_service(speak) as service:
         unknown = await service.ask("/v1/nothing", method="GET")
         assert (unknown.status, unknown.body) == (404, b"")
+        assert "POST /v1/completions" in unknown.head.headers["x-steersman-hint"]
         for path, allowed in ((COMPLETIONS, "POST"), (COMPLETE, "POST")):
             wrong = await service.ask(path, method="GET")
             assert (wrong.status, wrong.head.headers["allow"]) == (405, allowed)
+            assert b"this path answers only POST" in wrong.body
 
 
 async def test_pages_of_allowed_origins_may_read_answers_and_errors() -> None:

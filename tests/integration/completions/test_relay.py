@@ -47,7 +47,7 @@ class Service:
 @pytest.fixture
 async def service() -> AsyncIterator[Service]:
     started = Service()
-    app = new_service([], names_allowed_methods=True)
+    app = new_service([])
     CompletionsRoutes(
         relay=CompatRelay(started.groups.open_group, 30.0, stall_seconds=0.5, keep_alive_seconds=0.05),
         wanted_state=lambda: STATE,

@@ -21,7 +21,10 @@ from tests.support.raw_http import RawConnection
         (b'{"raw_prompt": "x", "max_tokens": 2147483648}', "max_tokens: must be at most 2147483647"),
         (b'{"raw_prompt": "x", "max_tokens": true}', "max_tokens: must be an integer"),
         (b'{"raw_prompt": "x", "max_tokens": 1, "max_tokens": 2}', "max_tokens: is given twice"),
-        (b'{"raw_prompt": "x", "max_tokens": 1, "temperature": 1}', "temperature: is not a known field"),
+        (
+            b'{"raw_prompt": "x", "max_tokens": 1, "temperature": 1}',
+            'temperature: is not a known field; put it into "sampling"',
+        ),
         (b'{"raw_prompt": "\\ud800", "max_tokens": 1}', "the body is not valid JSON"),
         (b"[" * 5_000, "the body is not valid JSON"),
         (b"[" * 100_000, "the body holds more than 20000 strings, lists and objects"),
@@ -39,7 +42,10 @@ async def test_a_bad_body_is_400_in_plain_words(service: InferenceService, body:
 @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "text/json", "json"])
 async def test_another_content_type_is_400(service: InferenceService, content_type: str) -> None:
     answer = await service.post(BODY, Content_Type=content_type)
-    assert (answer.status, answer.text) == (400, "Content type error")
+    assert (answer.status, answer.text) == (
+        400,
+        "Content type error: send the header Content-Type: application/json",
+    )
 
 
 @pytest.mark.parametrize(

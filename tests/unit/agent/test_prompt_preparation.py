@@ -77,6 +77,7 @@ def test_a_prompt_that_is_too_long_names_both_lengths() -> None:
     assert found.kind is FailureKind.PROMPT_TOO_LONG
     assert "20 tokens" in found.message
     assert found.parameter == "raw_prompt"
+    assert "shorten it, or raise the desired state's context_size" in found.message
     assert "may have 7" in failure(prompt("x" * 20, limit=7)).message
 
 

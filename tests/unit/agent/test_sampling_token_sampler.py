@@ -207,6 +207,34 @@ def test_observing_prompt_and_answer_in_parts_or_at_once_is_the_same() -> None:
     ]
 
 
+@given(parameter_sets, st.integers(0, 1000), st.sets(st.integers(0, 39)), st.sampled_from([math.nan, math.inf, 0.0]))
+def test_a_sure_token_is_what_is_taken_whatever_else_is_masked(
+    parameters: SamplingParameters, seed: int, masked: set[int], odd: float
+) -> None:
+    row = random_row(seed, 40, 1.0)
+    if odd:
+        row[seed % 40] = odd
+    before = row.copy()
+    sampler = TokenSampler(parameters, seed, 40)
+    sampler.observe([1, 2, 3])
+    sure = sampler.sure_token(row)
+    assert np.array_equal(row, before, equal_nan=True)
+    if odd or (parameters.penalty_last_n == -1 and parameters.penalty_repeat != 1):
+        assert sure is None
+    if sure is None:
+        return
+    row[sorted(masked - {sure})] = -np.inf
+    assert sampler.sample(row, 0) == sure
+
+
+def test_only_a_greedy_sampler_is_sure() -> None:
+    row = random_row(3, 40, 1.0)
+    assert TokenSampler(replace(PLAIN, temperature=0.0), 1, 40).sure_token(row) == int(row.argmax())
+    assert TokenSampler(PLAIN, 1, 40).sure_token(row) is None
+    repeating = replace(PLAIN, temperature=0.0, penalty_last_n=-1, penalty_repeat=1.5)
+    assert TokenSampler(repeating, 1, 40).sure_token(row) is None
+
+
 def test_greedy_takes_the_lower_id_of_a_tie_after_penalties() -> None:
     greedy = TokenSampler(replace(PLAIN, temperature=0.0, penalty_last_n=-1, penalty_presence=1.0), 0, 4)
     greedy.observe([3])

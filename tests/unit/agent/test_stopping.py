@@ -208,6 +208,9 @@ class ForcedRun:
     def mask(self, logits: object) -> bool:
         return True
 
+    def allows(self, token: int) -> bool:
+        return True
+
     def accept(self, token: int) -> bool:
         return True
 

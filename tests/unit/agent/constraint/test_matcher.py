@@ -39,6 +39,26 @@ def test_the_row_keeps_what_may_follow() -> None:
     assert not matcher.failed
 
 
+def test_what_may_follow_can_be_asked_without_a_mask() -> None:
+    matcher, scripted = walk_of([{1, 3}, {END, 2}, {4}, {5}])
+    assert [token for token in range(-1, SIZE + 1) if matcher.allows(token)] == [1, 3]
+    assert matcher.accept(3)
+    assert [token for token in range(SIZE) if matcher.allows(token)] == [2], "of ends only the mask tells"
+    assert matcher.accept(2)
+    assert list(matcher.take_forced(1)) == [4]
+    assert [token for token in range(SIZE) if matcher.allows(token)] == [5]
+    assert "mask" not in scripted.calls
+
+
+def test_nothing_may_follow_an_error_that_is_met_while_asking() -> None:
+    matcher, _ = walk_of([{1}, {2}], breaks_at=1)
+    assert matcher.allows(1)
+    assert matcher.accept(1)
+    assert not matcher.allows(2)
+    assert matcher.failed
+    assert masked(matcher) is None
+
+
 def test_a_mask_of_nothing_but_the_end_is_not_believed_after_an_error() -> None:
     matcher, _ = walk_of([{1}, {2}, {3}], breaks_at=1)
     assert matcher.accept(1)

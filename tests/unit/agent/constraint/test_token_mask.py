@@ -1,10 +1,13 @@
 """Every token that the mask does not allow is -inf, and nothing else is touched, whatever the lengths."""
 
+from random import Random
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.constraint.token_mask import Bits, MaskWriter, allowed_tokens, new_bits
+from agent.constraint.token_mask import Bits, MaskWriter, allowed_tokens, allows_any, drawn_token, new_bits
 
 
 def bits_of(tokens: set[int], size: int) -> Bits:
@@ -42,6 +45,19 @@ def test_a_large_vocabulary_is_written_in_parts_without_a_gap() -> None:
     assert np.isneginf(row).sum() == size - len(tokens)
 
 
+@pytest.mark.parametrize("size", [4096, 4096 + 13, 4096 + 32])
+@pytest.mark.parametrize("allowed", [0, 1, 7, 100, 2000, 3900, 4085, 4096])
+def test_it_is_the_same_whether_few_or_most_are_allowed(size: int, allowed: int) -> None:
+    random = Random(allowed)
+    tokens = set(random.sample(range(4096), allowed))
+    row = np.arange(1, size + 1, dtype=np.float32)
+    row[random.sample(range(4096), 50)] = np.nan
+    expected = np.array([value if index in tokens else min(value, -np.inf) for index, value in enumerate(row)])
+    MaskWriter(size).apply(row, bits_of(tokens, size))
+    assert np.array_equal(row, np.where(np.isnan(row), np.nan, expected), equal_nan=True)
+    assert np.isnan(row).sum() == 50
+
+
 def test_a_row_that_is_broken_already_stays_broken() -> None:
     row = np.array([np.nan, -np.inf, np.inf, 1.0], dtype=np.float32)
     MaskWriter(4).apply(row, bits_of({0, 1, 2}, 4))
@@ -52,3 +68,24 @@ def test_a_row_that_is_broken_already_stays_broken() -> None:
 @given(tokens=st.sets(st.integers(0, 199)))
 def test_the_allowed_ids_are_those_of_the_mask(tokens: set[int]) -> None:
     assert allowed_tokens(bits_of(tokens, 200), 200).tolist() == sorted(tokens)
+
+
+@given(tokens=st.sets(st.integers(0, 209)), size=st.integers(1, 210), without=st.sets(st.integers(0, 209), max_size=3))
+def test_a_drawn_token_is_an_allowed_one_and_each_can_be_drawn(tokens: set[int], size: int, without: set[int]) -> None:
+    bits, chance = bits_of(tokens, 210), Random(1)
+    inside = {token for token in tokens if token < size}
+    assert allows_any(bits, size) == bool(inside)
+    possible = inside - without
+    if not possible:
+        assert drawn_token(bits, size, without, chance) is None
+        return
+    drawn = {drawn_token(bits, size, without, chance) for _ in range(20)}
+    assert drawn <= possible
+    if len(possible) == 1:
+        assert drawn == possible
+
+
+def test_every_allowed_token_is_drawn_some_time() -> None:
+    tokens = {0, 31, 32, 95, 96, 209}
+    chance = Random(3)
+    assert {drawn_token(bits_of(tokens, 210), 210, (), chance) for _ in range(200)} == tokens
