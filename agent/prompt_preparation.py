@@ -80,11 +80,12 @@ def _from_packed(packed: bytes, vocabulary_size: int) -> tuple[int, ...]:
 
 def _check_length(tokens: tuple[int, ...], parameter: str, request_limit_tokens: int) -> tuple[int, ...] | Failure:
     if not tokens:
-        return Failure(FailureKind.EMPTY_PROMPT, "the prompt has no tokens", parameter)
+        return Failure(FailureKind.EMPTY_PROMPT, "the prompt has no tokens; send some text", parameter)
     if len(tokens) >= request_limit_tokens:
         sentence = (
             f"the prompt has {len(tokens)} tokens; prompt and answer together may have {request_limit_tokens}, "
-            "and the answer needs at least one"
+            "and the answer needs at least one; shorten it, or raise the desired state's context_size if the model "
+            "was trained for more"
         )
         return Failure(FailureKind.PROMPT_TOO_LONG, sentence, parameter)
     return tokens

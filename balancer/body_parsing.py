@@ -66,7 +66,7 @@ def parse_body(data: bytes, model: type[Model], *, refuse_duplicate_keys: bool =
         return model.model_validate(document)
     except ValidationError as error:
         field, fault = first_fault(error)
-        sentence = fault_sentences(error)[0]
+        sentence = fault_sentences(error, model)[0]
         raise BodyRefused(400, sentence, is_deserialization=True, field=field, fault=fault) from None
 
 

@@ -74,6 +74,7 @@ _XAI_CODES: Final = {
     400: "Client specified an invalid argument",
     401: "The request does not have valid authentication credentials for the operation",
     404: "Some requested entity was not found",
+    405: "Client specified an invalid argument",
     408: "Client specified an invalid argument",
     413: "Client specified an invalid argument",
     415: "Client specified an invalid argument",

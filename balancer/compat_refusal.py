@@ -22,12 +22,18 @@ _EITHER: Final = CompatError(
 
 
 def refuse_without_key(request: web.Request) -> web.Response:
-    """401 in the shape of the path; paths that nobody serves have OpenAI's."""
-    request_id = new_identifier()
-    if request.path == COMPLETE_PATH:
-        habits = habits_of(request.headers.get(VERSION_HEADER)) or NEWEST
-        answer = error_answer(_EITHER, habits.error, request_id)
-    else:
-        answer = error_answer(_BEARER_ONLY, in_openai_shape, request_id)
+    """401."""
+    answer = in_shape_of_path(request, _EITHER if request.path == COMPLETE_PATH else _BEARER_ONLY)
     answer.headers[hdrs.WWW_AUTHENTICATE] = "Bearer"
+    return answer
+
+
+def in_shape_of_path(request: web.Request, error: CompatError) -> web.Response:
+    """For what no route answers; paths that nobody serves have OpenAI's shape."""
+    if request.path != COMPLETE_PATH:
+        return error_answer(error, in_openai_shape, new_identifier())
+    habits = habits_of(request.headers.get(VERSION_HEADER)) or NEWEST
+    answer = error_answer(error, habits.error, new_identifier())
+    if error.status == 405:  # Anthropic's API has no such status, HTTP has
+        answer.set_status(405)
     return answer

@@ -3,10 +3,11 @@
 The prompt is raw text: no template, no rules about who speaks, and names of special tokens in it are only text.
 """
 
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
+from balancer import foreign_words
 from balancer.completions_body import NullIsDefault, Stop, Text, TopK
 from balancer.generation_request import GenerationOptions, GenerationRequest, MemberRequest
 from shared.desired_state import INT32_MAX
@@ -28,6 +29,8 @@ class CompleteBody(NullIsDefault):
     """The body of `POST /v1/complete`."""
 
     # Every `description` is a row of docs/complete.md.
+
+    FOREIGN_WORDS: ClassVar = foreign_words.COMPLETE
 
     model: Text = Field(min_length=1, description="a served model's id")
     prompt: str = Field(description="raw text; special tokens in it are not parsed")

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from balancer import foreign_words
 from balancer.completions_constraint import OBJECTS_AS_TEXT
 from balancer.completions_prompts import Prompts
 from shared.desired_state import INT32_MAX, StrictModel
@@ -175,6 +176,7 @@ class CompletionBody(NullIsDefault):
     # Every `description` is a row of docs/completions.md.
 
     OBJECTS_AS_TEXT: ClassVar = OBJECTS_AS_TEXT
+    FOREIGN_WORDS: ClassVar = foreign_words.COMPLETIONS
 
     # The seed's first table
     model: Text = Field(min_length=1, description="a served model's id")

@@ -129,7 +129,8 @@ def _beyond_fleet(body: CompletionBody, fleet: FleetLimits) -> Failure | None:
     if fleet.request_tokens is not None and longest >= fleet.request_tokens:
         sentence = (
             f"prompt: has {longest} tokens; prompt and answer together may have {fleet.request_tokens}, "
-            "and the answer needs at least one"
+            "and the answer needs at least one; shorten it, or raise the desired state's context_size if the model "
+            "was trained for more"
         )
         return Failure(FailureKind.PROMPT_TOO_LONG, sentence, "prompt")
     if fleet.vocabulary_size is None:

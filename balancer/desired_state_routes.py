@@ -63,7 +63,7 @@ class DesiredStateRoutes:
         except BodyRefused as refused:
             return web.Response(status=refused.status, text=refused.sentence)
         except ValidationError as error:
-            return web.Response(status=400, text="\n".join(fault_sentences(error)))
+            return web.Response(status=400, text="\n".join(fault_sentences(error, BalancerDesiredState)))
         fault = await self._template_fault(state)
         if fault is not None:
             return web.Response(status=400, text=f"chat_template_override.content: does not compile: {fault}")

@@ -56,6 +56,9 @@ _ROWS: Final[Mapping[FailureKind, FailureRow]] = {
     FailureKind.INTERNAL: FailureRow(500, "Internal server error"),
 }
 
+# Agents do not know what the route calls the prompt.
+_OF_THE_PROMPT: Final = frozenset({FailureKind.EMPTY_PROMPT, FailureKind.PROMPT_TOO_LONG})
+
 ENDED_WITHOUT_TERMINAL: Final = (502, "Response channel closed before terminator")
 """Code and text when a stream ends with neither a finish reason that a client may see nor a failure."""
 
@@ -69,5 +72,13 @@ def text_of(failure: Failure, *, item_timeout_seconds: float) -> str:
     """What a client reads about this failure; never empty."""
     text = _ROWS[failure.kind].text
     if text is None:
-        return failure.message or failure.kind.value.replace("_", " ")
+        return _own_sentence(failure)
     return text.replace("{item_timeout_ms}", str(round(item_timeout_seconds * 1000)))
+
+
+def _own_sentence(failure: Failure) -> str:
+    words = failure.message or failure.kind.value.replace("_", " ")
+    field = failure.parameter
+    if failure.kind not in _OF_THE_PROMPT or not field or words.startswith(f"{field}:"):
+        return words
+    return f"{field}: {words}"

@@ -22,6 +22,8 @@ _BACKLOG: Final = 1024
 
 Refuse = Callable[[web.Request], web.Response | None]
 """The answer for a request that may not come in; None: it may."""
+Lost = Callable[[web.Request, web.HTTPException], web.Response]
+"""The answer for a request that no route serves; told whether path or method is the reason."""
 
 _log = logging.getLogger(__name__)
 
@@ -31,11 +33,11 @@ class CannotListen(Exception):
 
 
 def new_service(
-    cors_allowed_origins: Sequence[str], *, names_allowed_methods: bool = False, refuse: Refuse | None = None
+    cors_allowed_origins: Sequence[str], *, lost: Lost | None = None, refuse: Refuse | None = None
 ) -> web.Application:
     """An application with the layer that every service has and `GET /health`.
 
-    `names_allowed_methods`: a wrong method is 405 with `Allow`; else it is 404, as on Paddler's wire.
+    `lost` answers for paths and methods that nobody serves; without it that is 404, as on Paddler's wire.
     `refuse` is asked before any handler, but never about a preflight, which cannot carry a key.
     """
     rules = CrossOriginRules(cors_allowed_origins)
@@ -50,12 +52,8 @@ def new_service(
             return refused_answer
         try:
             return await handler(request)
-        except web.HTTPNotFound:
-            return web.Response(status=404)  # no body
-        except web.HTTPMethodNotAllowed as refused:
-            if names_allowed_methods:
-                return web.Response(status=405, headers={hdrs.ALLOW: refused.headers[hdrs.ALLOW]})
-            return web.Response(status=404)
+        except (web.HTTPNotFound, web.HTTPMethodNotAllowed) as refused:
+            return web.Response(status=404) if lost is None else lost(request, refused)
         except web.HTTPException:
             raise
         except Exception:

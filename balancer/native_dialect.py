@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Final
 import orjson
 from pydantic import Field
 
+from balancer import foreign_words
 from balancer.choice_seeds import choice_seed
 from balancer.generation_request import GenerationOptions, GenerationRequest, MemberRequest
 from balancer.http_failures import ENDED_WITHOUT_TERMINAL, row_of, text_of
@@ -29,6 +30,7 @@ class RawPromptBody(StrictModel):
     """The body of `POST /api/v1/continue_from_raw_prompt`. `max_tokens` is a hard limit."""
 
     OBJECTS_AS_TEXT: ClassVar = OBJECTS_AS_TEXT
+    FOREIGN_WORDS: ClassVar = foreign_words.RAW_PROMPT
 
     raw_prompt: str
     max_tokens: Annotated[int, Field(ge=0, le=INT32_MAX)]

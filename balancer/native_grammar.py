@@ -7,7 +7,7 @@ from pydantic_core import PydanticCustomError
 
 from balancer.constraint_request import ConstraintKind, constraint_text
 from balancer.validation_sentences import UNION_TAG
-from shared.desired_state import StrictModel
+from shared.desired_state import WHOLE_SENTENCE, StrictModel
 from shared.failures import Failure
 from shared.messages_to_agent import ConstraintText
 
@@ -80,12 +80,24 @@ class StructuralTagGrammar(StrictModel):
         return constraint_text(self.type, self.structural_tag)
 
 
-def _type_of(value: Any) -> str | None:
-    return f"{UNION_TAG}{value.get('type')}" if isinstance(value, dict) else None
-
-
 _TYPES: Final = ConstraintKind.__args__  # type: ignore[attr-defined]
 _WORDS: Final = " or ".join((", ".join(f'"{one}"' for one in _TYPES[:-1]), f'"{_TYPES[-1]}"'))
+
+
+def _of_known_type(value: Any) -> Any:
+    """Before the union looks: it would blame `grammar` for what is wrong with `grammar.type`."""
+    if not isinstance(value, dict):
+        raise PydanticCustomError("grammar_type", f"must be an object whose type is {_WORDS}")
+    if "type" not in value:
+        raise PydanticCustomError(WHOLE_SENTENCE, f"grammar.type: is required; it must be {_WORDS}")
+    if value["type"] not in _TYPES:
+        raise PydanticCustomError(WHOLE_SENTENCE, f"grammar.type: must be {_WORDS}")
+    return value
+
+
+def _type_of(value: Any) -> str:
+    return f"{UNION_TAG}{value['type']}"
+
 
 Grammar = Annotated[
     Annotated[GbnfGrammar, Tag(UNION_TAG + "gbnf")]
@@ -93,7 +105,6 @@ Grammar = Annotated[
     | Annotated[EbnfGrammar, Tag(UNION_TAG + "ebnf")]
     | Annotated[RegexGrammar, Tag(UNION_TAG + "regex")]
     | Annotated[StructuralTagGrammar, Tag(UNION_TAG + "structural_tag")],
-    Discriminator(
-        _type_of, custom_error_type="grammar_type", custom_error_message=f"must be an object whose type is {_WORDS}"
-    ),
+    Discriminator(_type_of),
+    BeforeValidator(_of_known_type),
 ]

@@ -13,6 +13,9 @@ __all__ = ["BodyLimits", "BodyRefused", "read_body", "read_bytes"]
 # Above this many bytes parsing would hold up every stream of the loop for more than a millisecond.
 OFF_LOOP_BYTES: Final = 256 * 1024
 
+# Begins with all that Paddler says.
+WRONG_TYPE_TEXT: Final = "Content type error: send the header Content-Type: application/json"
+
 
 @dataclass(frozen=True, slots=True)
 class BodyLimits:
@@ -35,8 +38,7 @@ async def read_body(
     Cancelled when the client goes away; nothing is held then.
     """
     if not _is_json(request.content_type):
-        sentence = "Content type error" if wrong_type_status == 400 else "the content type must be application/json"
-        raise BodyRefused(wrong_type_status, sentence)
+        raise BodyRefused(wrong_type_status, WRONG_TYPE_TEXT)
     data = await read_bytes(request, limits)
     if len(data) <= OFF_LOOP_BYTES:
         return parse_body(data, model, refuse_duplicate_keys=refuse_duplicate_keys)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from balancer.agent_socket import AgentSocket
@@ -13,6 +14,7 @@ from balancer.completions_routes import CompletionsRoutes
 from balancer.desired_state_watch import DesiredStateWatch
 from balancer.entrance import AGENT_SOCKET_PREFIX, Entrance
 from balancer.listeners import Listener, new_service
+from balancer.lost_requests import INFERENCE_MAP, MANAGEMENT_MAP, answer_natively, answer_on_compat
 from balancer.management_routes import add_management_routes
 from balancer.management_services import ManagementServices
 from balancer.metrics.exposition import Metrics
@@ -59,7 +61,11 @@ class ServiceParts:
 def inference_listener(parts: ServiceParts) -> Listener:
     """For clients that speak Paddler's wire."""
     settings = parts.settings
-    app = new_service(settings.inference_cors_allowed_host, refuse=parts.entrance.inference.refusal)
+    app = new_service(
+        settings.inference_cors_allowed_host,
+        lost=partial(answer_natively, INFERENCE_MAP),
+        refuse=parts.entrance.inference.refusal,
+    )
     NativeRoutes(
         open_group=parts.switchboard.open_group,
         is_generation_disabled=parts.is_generation_disabled,
@@ -74,9 +80,7 @@ def inference_listener(parts: ServiceParts) -> Listener:
 def compat_listener(parts: ServiceParts) -> Listener:
     """For clients of other systems."""
     settings = parts.settings
-    app = new_service(
-        settings.inference_cors_allowed_host, names_allowed_methods=True, refuse=parts.entrance.compat.refusal
-    )
+    app = new_service(settings.inference_cors_allowed_host, lost=answer_on_compat, refuse=parts.entrance.compat.refusal)
     relay = CompatRelay(parts.switchboard.open_group, settings.inference_item_timeout_seconds, books=parts.books)
     CompatQuestions(
         fleet=parts.switchboard.fleet, wanted_state=parts.wanted_state, is_shutting_down=parts.is_shutting_down
@@ -98,7 +102,11 @@ def compat_listener(parts: ServiceParts) -> Listener:
 def management_listener(parts: ServiceParts, agent_socket: AgentSocket, metrics: Metrics) -> Listener:
     """For agents and operators."""
     settings = parts.settings
-    app = new_service(settings.management_cors_allowed_host, refuse=parts.entrance.management.refusal)
+    app = new_service(
+        settings.management_cors_allowed_host,
+        lost=partial(answer_natively, MANAGEMENT_MAP),
+        refuse=parts.entrance.management.refusal,
+    )
     add_management_routes(
         app,
         ManagementServices(

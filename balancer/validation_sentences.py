@@ -7,8 +7,9 @@ unknown fields are, shortened, since the sentence would be useless without them.
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
+from balancer.field_hints import field_hint
 from shared.desired_state import WHOLE_SENTENCE
 from shared.fault_words import fault_words
 
@@ -18,11 +19,11 @@ UNION_TAG = "is:"
 MAX_NAME_CHARACTERS = 64
 
 
-def fault_sentences(error: ValidationError) -> list[str]:
+def fault_sentences(error: ValidationError, model: type[BaseModel] | None = None) -> list[str]:
     """One sentence per fault, in the order of the document's fields; at most MAX_SENTENCES and one that counts the
-    rest."""
+    rest. `model`: whose fields an unknown one may have meant."""
     faults = error.errors(include_url=False, include_input=False)
-    sentences = [_sentence(fault["type"], fault["loc"], fault) for fault in faults[:MAX_SENTENCES]]
+    sentences = [_sentence(fault["type"], fault["loc"], fault, model) for fault in faults[:MAX_SENTENCES]]
     if len(faults) > MAX_SENTENCES:
         sentences.append(f"and {len(faults) - MAX_SENTENCES} more faults")
     return sentences
@@ -34,10 +35,15 @@ def first_fault(error: ValidationError) -> tuple[str | None, str]:
     return (_shown(fault["loc"][0]) if fault["loc"] else None), fault["type"]
 
 
-def _sentence(kind: str, location: tuple[int | str, ...], fault: Mapping[str, Any]) -> str:
+def _sentence(
+    kind: str, location: tuple[int | str, ...], fault: Mapping[str, Any], model: type[BaseModel] | None
+) -> str:
     if kind == WHOLE_SENTENCE:
         return str(fault["msg"])
     words = fault_words(kind, fault.get("ctx", {})) or str(fault["msg"])
+    if kind == "extra_forbidden" and model is not None:
+        hint = field_hint(model, location)
+        words += f"; {hint}" if hint else ""
     path = _path(location)
     if path:
         return f"{path}: {words}"

@@ -1,4 +1,4 @@
-"""`python -m bench [generation] [prefix] [choices] [relay] [--only-demo-model]`: prints tables in Markdown."""
+"""`python -m bench [masks] [generation] [prefix] [choices] [relay] [--only-demo-model]`: prints tables in Markdown."""
 
 import argparse
 import platform
@@ -8,9 +8,10 @@ from functools import partial
 from pathlib import Path
 
 from agent.llama.vocabulary import LlamaVocabulary, load_vocabulary
-from bench import choices, generation, peers, protocol, relay, shared_prefix
+from bench import choices, generation, masks, peers, protocol, relay, shared_prefix
 
-_SECTIONS = ("generation", "prefix", "choices", "relay")
+_SECTIONS = ("masks", "generation", "prefix", "choices", "relay")
+_WITH_MODELS = frozenset(_SECTIONS) - {"relay"}
 
 
 def main() -> int:
@@ -26,7 +27,7 @@ def main() -> int:
         work = Path(folder)
         if "relay" in sections:
             print(relay.measure(work), flush=True)
-        if {"generation", "prefix", "choices"} & set(sections):
+        if _WITH_MODELS & set(sections):
             _measure_models(work, sections, arguments)
     return 0
 
@@ -37,6 +38,8 @@ def _measure_models(work: Path, sections: tuple[str, ...], arguments: argparse.N
     for model in models[:1] if arguments.only_demo_model else models:
         with load_vocabulary(str(model.path)) as lease:
             tokenize = partial(_tokenize, lease.vocabulary)
+            if "masks" in sections:
+                print(masks.measure(model, lease.vocabulary), flush=True)
             if "generation" in sections:
                 print(generation.measure(model, peer, tokenize, work), flush=True)
             if "prefix" in sections:

@@ -1,5 +1,6 @@
 """What is wrong with a fleet and what to do about it, in sentences. Pure: a snapshot in, findings out."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -30,7 +31,7 @@ _NOTES: Final = frozenset({IssueKind.UNABLE_TO_FIND_CHAT_TEMPLATE.value})
 
 
 _SWAP_WORDS: Final = {
-    "proving": "looking at a new model while the old one serves",
+    "proving": "looking at the model before it is loaded",
     "draining": "letting requests end before it changes the model",
     "loading": "loading a model",
     "settling": "going back to the model before",
@@ -103,6 +104,7 @@ def _of_fleet(snapshot: Snapshot) -> Iterator[Finding]:
             yield Finding(f"{sentence}: agents swap in turns.", is_problem=False)
         else:
             yield Finding(f"{sentence}, and no agent swaps.", "Look again in a few seconds; then read their logs.")
+    yield from _of_names(fleet)
     serving = [agent for agent in fleet.agents if agent.serves]
     slots, busy = sum(agent.slots_total for agent in serving), sum(agent.slots_processing for agent in serving)
     if snapshot.requests_waiting and serving and busy >= slots:
@@ -111,6 +113,18 @@ def _of_fleet(snapshot: Snapshot) -> Iterator[Finding]:
             "Start more agents, or raise --slots where there is memory, if this lasts.",
             is_problem=False,
         )
+
+
+def _of_names(fleet: Fleet) -> Iterator[Finding]:
+    """Nothing depends on names but people."""
+    counts = Counter(agent.name for agent in fleet.agents if agent.name)
+    for name, count in counts.items():
+        if count > 1:
+            yield Finding(
+                f"{count} agents have the name {name}: answers, logs and figures do not tell them apart.",
+                "Give each a --name of its own, unless one of them is a dead one's successor.",
+                is_problem=False,
+            )
 
 
 def _is_behind(agent: Agent, fleet: Fleet) -> bool:
@@ -138,7 +152,9 @@ def _of_agent(agent: Agent) -> Iterator[Finding]:
     if agent.draining:
         yield Finding("leaving; it ends what it has begun.", is_problem=False)
     elif agent.swap_phase:
-        yield Finding(f"{_SWAP_WORDS.get(agent.swap_phase, agent.swap_phase)}.", is_problem=False)
+        words = _SWAP_WORDS.get(agent.swap_phase, agent.swap_phase)
+        meanwhile = "; the old one serves meanwhile" if agent.swap_phase == "proving" and agent.serves else ""
+        yield Finding(f"{words}{meanwhile}.", is_problem=False)
 
 
 def _of_issue(issue: Issue) -> Finding:

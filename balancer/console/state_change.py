@@ -52,7 +52,7 @@ def read_state(text: str, name: str) -> BalancerDesiredState:
     try:
         state = BalancerDesiredState.model_validate(document)
     except ValidationError as error:
-        faults = [f"  {printable(sentence)}" for sentence in fault_sentences(error)]
+        faults = [f"  {printable(sentence)}" for sentence in fault_sentences(error, BalancerDesiredState)]
         hint = _hint(document)
         raise WrongUsage("\n".join([f"{name} is not a desired state:", *faults, *([hint] if hint else [])])) from None
     if state.chat_template_override is not None:

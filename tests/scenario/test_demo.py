@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
+from agent.demo_requests import PROMPT_PATH
 from tests.support.demo_process import DEADLINE_SECONDS, DemoProcess, curl, freeze, running_demo, runs, wait_told_to_end
 
 LAST_LINE = "Ctrl-C stops it."
@@ -47,8 +48,10 @@ def test_it_serves_what_its_curl_lines_ask_for_until_ctrl_c(demos: Demos) -> Non
     with ThreadPoolExecutor(len(lines)) as terminals:
         answers = dict(zip(lines, terminals.map(curl, lines), strict=True))
     assert all(status == 200 for status, _ in answers.values()), answers
-    streams = [body for line, (_, body) in answers.items() if " -d " in line]
-    assert streams, printed
+    streams = [body for line, (_, body) in answers.items() if PROMPT_PATH in line]
+    assert len(streams) == 2, printed
+    texts = [json.loads(body) for line, (_, body) in answers.items() if "/v1/complet" in line]
+    assert [bool(text.get("choices") or text.get("completion")) for text in texts] == [True, True], texts
     for body in streams:
         last = json.loads(body.splitlines()[-1])
         assert "Done" in last["Response"]["response"]["GeneratedToken"], last

@@ -1,7 +1,10 @@
 """Raw prompts through a balancer process, a link and an agent process: text, ends and counts of the answers."""
 
+import json
 import re
+import shlex
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +19,8 @@ CONTEXT_TOKENS = 2048
 TINY_CONTEXT_TOKENS = 64
 EMOJI = "😀"
 CHAT = "<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n"
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "raw-prompt.md"
 
 pytestmark = pytest.mark.model
 
@@ -166,13 +171,14 @@ async def test_a_model_that_asks_for_no_bos_gets_none(demo: RunningFleet, vocabu
 async def test_a_line_holds_whole_characters_wherever_the_limit_falls(
     demo: RunningFleet, vocabulary: LlamaVocabulary
 ) -> None:
-    prompt = EMOJI * 8
-    tokens_each = count(vocabulary, EMOJI)
+    tokens = vocabulary.tokenize(EMOJI, add_special=False, parse_special=False)
+    tokens_each = len(tokens)
     assert tokens_each > 2, "this character does not span tokens"
-    whole = await demo.ask(prompt, 4 * tokens_each)
+    likely = {"temperature": 0, "logit_bias": {str(token): 20 for token in tokens}}  # no other, on any processor
+    whole = await demo.ask(EMOJI * 8, 4 * tokens_each, sampling=likely)
     assert whole.pieces == [EMOJI] * 4
     for limit in range(1, 2 * tokens_each + 1):
-        cut = await demo.ask(prompt, limit)
+        cut = await demo.ask(EMOJI * 8, limit, sampling=likely)
         assert cut.usage["content_tokens"] == limit
         assert cut.pieces == [EMOJI] * (limit // tokens_each), "half a character, or a mark in its place"
         assert cut.finish_reason == "length"
@@ -203,3 +209,13 @@ async def test_bos_is_there_once_where_the_model_asks_for_it(tiny: RunningFleet)
     """Case C33: the tokens of these prompts are BOS and, if any, one per question mark."""
     counts = [(await tiny.ask(prompt, 1)).usage["prompt_tokens"] for prompt in ("??", "<s>??", "<s>", "")]
     assert counts == [3, 3, 1, 1]
+
+
+async def test_what_the_page_asks_for_has_an_answer(demo: RunningFleet) -> None:
+    blocks = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    bodies = [json.loads(shlex.split(block)[-1]) for block in blocks]
+    assert [body.get("grammar", {}).get("type") for body in bodies] == [None, "json_schema"]
+    for body in bodies:
+        async with demo.client(body.pop("raw_prompt"), **body) as client:
+            answer = await client.read_all()
+        assert answer.text.strip(), body

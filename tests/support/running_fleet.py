@@ -158,16 +158,18 @@ class RunningFleet:
     # Asking it
 
     @asynccontextmanager
-    async def client(self, prompt: str, max_tokens: int, grammar: Json | None = None) -> AsyncIterator[NativeStream]:
+    async def client(
+        self, prompt: str, max_tokens: int, grammar: Json | None = None, **more: Json
+    ) -> AsyncIterator[NativeStream]:
         """A client that has sent its request; its connection is closed at the end."""
         async with RawConnection.to(self.inference, deadline_seconds=DEADLINE_SECONDS) as connection:
-            body = {"raw_prompt": prompt, "max_tokens": max_tokens, "grammar": grammar}
+            body = {"raw_prompt": prompt, "max_tokens": max_tokens, "grammar": grammar, **more}
             await connection.post(RAW_PROMPT_PATH, body)
             yield NativeStream(connection)
 
-    async def ask(self, prompt: str, max_tokens: int, grammar: Json | None = None) -> Generated:
+    async def ask(self, prompt: str, max_tokens: int, grammar: Json | None = None, **more: Json) -> Generated:
         """The whole answer."""
-        async with self.client(prompt, max_tokens, grammar) as client:
+        async with self.client(prompt, max_tokens, grammar, **more) as client:
             return await client.read_all()
 
     async def story(self, request_id: str) -> list[str]:

@@ -59,7 +59,8 @@ def test_null_is_the_default(name: str) -> None:
         ({"top_k": 0}, "top_k: must be -1 (off) or at least 1"),
         ({"stream": 1}, "stream: must be true or false"),
         ({"metadata": {"x": 1}}, "metadata.x: is not a known field"),
-        ({"max_tokens": 3}, "max_tokens: is not a known field"),
+        ({"max_tokens": 3}, 'max_tokens: is not a known field; it is called "max_tokens_to_sample" here'),
+        ({"temprature": 0}, 'temprature: is not a known field; did you mean "temperature"?'),
     ],
 )
 def test_what_will_not_do_is_named(fields: dict[str, Any], words: str) -> None:

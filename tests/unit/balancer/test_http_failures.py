@@ -41,6 +41,14 @@ def test_a_wrong_request_is_400_in_its_own_words(kind: FailureKind) -> None:
     assert text_of(failure, item_timeout_seconds=30.0) == failure.message
 
 
+@pytest.mark.parametrize("words", ["the prompt has no tokens", "prompt: the prompt has no tokens"])
+def test_what_is_wrong_with_a_prompt_begins_with_the_routes_name_for_it(words: str) -> None:
+    failure = Failure(FailureKind.EMPTY_PROMPT, words, "prompt")
+    assert text_of(failure, item_timeout_seconds=30.0) == "prompt: the prompt has no tokens"
+    other = Failure(FailureKind.GRAMMAR_SYNTAX, "$.type: is wrong", "grammar")
+    assert text_of(other, item_timeout_seconds=30.0) == "$.type: is wrong"
+
+
 def test_what_went_wrong_inside_stays_inside() -> None:
     failure = Failure(FailureKind.INTERNAL, "KeyError in /srv/steersman/balancer/core/machine.py")
     assert text_of(failure, item_timeout_seconds=30.0) == "Internal server error"

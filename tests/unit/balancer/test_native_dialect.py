@@ -17,7 +17,7 @@ from shared.messages_to_agent import MAX_CONSTRAINT_BYTES, ConstraintText
 from shared.prefix_hashes import prefix_hashes
 
 ID = "V1StGXR8_Z5jdHi6B-myT"
-GRAMMAR_TYPES = 'grammar: must be an object whose type is "gbnf", "json_schema", "ebnf", "regex" or "structural_tag"'
+TYPES = '"gbnf", "json_schema", "ebnf", "regex" or "structural_tag"'
 LINES = NativeLines(ID, item_timeout_seconds=30.0)
 
 
@@ -54,9 +54,10 @@ def test_the_seeds_bodies_are_taken() -> None:
         ({"max_tokens": 2**31}, "max_tokens: must be at most 2147483647"),
         ({"max_tokens": 1.0}, "max_tokens: must be an integer"),
         ({"raw_prompt": None}, "raw_prompt: must be a string"),
-        ({"grammar": "root ::= x"}, GRAMMAR_TYPES),
-        ({"grammar": {}}, GRAMMAR_TYPES),
-        ({"grammar": {"type": "lark", "grammar": "x"}}, GRAMMAR_TYPES),
+        ({"grammar": "root ::= x"}, f"grammar: must be an object whose type is {TYPES}"),
+        ({"grammar": {}}, f"grammar.type: is required; it must be {TYPES}"),
+        ({"grammar": {"type": "jsonschema", "schema": {}}}, f"grammar.type: must be {TYPES}"),
+        ({"grammar": {"type": []}}, f"grammar.type: must be {TYPES}"),
         ({"grammar": {"type": "regex", "regex": "x"}}, "grammar.pattern: is required"),
         ({"grammar": {"type": "ebnf", "grammar": "x", "root": "x"}}, "grammar.root: is not a known field"),
         ({"grammar": {"type": "structural_tag", "structural_tag": []}}, "grammar.structural_tag: must be a string or"),

@@ -45,7 +45,7 @@ def test_what_is_not_given_stays_as_the_desired_state_has_it() -> None:
     [
         ({"temperature": -1}, "sampling.temperature: must be at least 0"),
         ({"top_k": 0}, "sampling.top_k: must be -1 (off) or at least 1"),
-        ({"max_tokens": 5}, "sampling.max_tokens: is not a known field"),
+        ({"max_tokens": 5}, 'sampling.max_tokens: is not a known field; put it beside "sampling", not into it'),
         ({"stop": [""]}, "sampling.stop.0: must not be empty"),
         ({"priority": 101}, "sampling.priority: must be at most 100"),
     ],

@@ -43,6 +43,21 @@ def test_while_the_first_model_loads_one_waits() -> None:
     assert not note.is_problem
 
 
+@pytest.mark.parametrize(
+    ("slots", "words"), [(4, "; the old one serves meanwhile."), (0, "looking at the model before it is loaded.")]
+)
+def test_an_old_model_is_spoken_of_only_while_there_is_one(slots: int, words: str) -> None:
+    proving = Agent(status=status(slots_total=slots, accepting=slots > 0, swap_phase="proving"))
+    assert findings(snapshot(proving))[-1].sentence.endswith(words)
+
+
+def test_agents_of_one_name_are_a_note_and_the_nameless_are_none() -> None:
+    finding = one(findings(snapshot(Agent(), Agent("b"), Agent("c", None), Agent("d", None))))
+    assert finding.sentence.startswith("2 agents have the name agent-a: ")
+    assert "--name" in finding.next_step
+    assert not finding.is_problem
+
+
 def test_a_balancer_that_shuts_down_is_started_again() -> None:
     readiness = Readiness(ready=False, reason="the balancer is shutting down")
     finding = one(findings(snapshot(Agent(), readiness=readiness)))
