@@ -3,6 +3,7 @@
 Asyncio's debug mode and "warnings are errors" are set in pyproject.toml.
 """
 
+import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -18,6 +19,10 @@ __all__ = ["redis_server"]  # a fixture for all folders
 _TESTS = Path(__file__).resolve().parent
 _BUDGETS = budgets.current()
 _SPENT_SECONDS: pytest.StashKey[dict[str, float]] = pytest.StashKey()
+
+# `nohup` and a shell's `&` have these ignored, which the processes that the tests start and signal would inherit.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 hypothesis.settings.register_profile(
     "steersman",

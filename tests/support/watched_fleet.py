@@ -81,6 +81,9 @@ async def _live_through_it(fleet: RunningFleet, prometheus: PrometheusServer) ->
     # What is there from the first look on has no rate before the second.
     prometheus.wait_for("count_over_time(steersman_agent_engine_steps_total[10s]) >= 2")
     await asyncio.gather(_plain(fleet), _constrained(fleet), _wrong(fleet), _left(fleet))
+    # An agent that is lost takes along what it has not told yet: figures come with its heartbeats.
+    prometheus.wait_for('sum(steersman_fleet_constraints_total{result="refused"}) > 0')
+    prometheus.wait_for('sum(steersman_fleet_constraints_total{result="cached"}) > 0')
     await _lose_an_agent(fleet)
     fleet.put(desired_state(demo_model_path(), context_size=2048, temperature=0.5))
     fleet.wait_agents(lambda agent: bool(agent["accepting"] and agent["applied_revision"] == 2))
