@@ -12,7 +12,6 @@ from agent.engine.thread import EngineCallbacks, EngineThread
 from agent.freed_memory import give_back_freed_memory
 from agent.llama.backend import LlamaBackend
 from agent.llama.model import LlamaModel
-from agent.llama.threads import on_a_passing_thread
 from agent.llama.vocabulary import VocabularyLease
 from agent.llama_constraints import LlamaConstraints
 from agent.model_files.source import ResolvedModel
@@ -99,10 +98,11 @@ class LlamaLoadedModel:
     def start(
         cls, parts: ModelParts, slots: int, outlet: EngineOutlet, clock: Callable[[], float], store_bytes: int = 0
     ) -> "LlamaLoadedModel":
-        """Start the engine's thread over loaded parts. Measures the machine first: takes some 0.1 s. `store_bytes`:
-        most host memory for idle prefixes."""
+        """Start the engine's thread over loaded parts. Measures the machine first, which decodes: to be called where
+        the parts were loaded (`on_a_passing_thread`); takes some 0.1 s. `store_bytes`: most host memory for idle
+        prefixes."""
         loaded = cls(parts, parts.resolved.path)
-        chunks = on_a_passing_thread(lambda: choose_prompt_chunks(parts.backend, clock))
+        chunks = choose_prompt_chunks(parts.backend, clock)
         settings = SchedulerSettings(slots, chunks.beside_answers, chunks.alone, store_bytes)
         logger.info("%s: prompts are read in %s", loaded.model_path, chunks)
         callbacks = EngineCallbacks(

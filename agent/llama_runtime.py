@@ -118,7 +118,7 @@ class LlamaRuntime:
             outcome = self.prove(state, keep_loading, reload=True)
             return outcome if isinstance(outcome, Problem) else self.load(state, outcome.proof, keep_loading)
         try:
-            return self._load(state, opened, keep_loading)
+            return on_a_passing_thread(lambda: self._load(state, opened, keep_loading))
         except (ModelCannotBeLoaded, ModelLoadAborted, ContextCannotBeCreated) as error:
             opened.release()
             return _problem_of(error, state)
@@ -166,7 +166,7 @@ class LlamaRuntime:
             model.close()
             raise
         try:
-            on_a_passing_thread(backend.warm_up)
+            backend.warm_up()
             parts = ModelParts(
                 opened.resolved, model, backend, opened.vocabulary, opened.constraints, frozenset(adapters)
             )

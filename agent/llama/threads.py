@@ -24,11 +24,12 @@ def _siblings(cpu: int) -> str:
 
 
 def on_a_passing_thread(compute: Callable[[], Result]) -> Result:
-    """Run `compute`, which decodes, on a thread that ends with it; returns or raises what it does.
+    """Run `compute`, which loads a model or decodes, on a thread that ends with it; returns or raises what it does.
 
-    OpenMP keeps a team of threads for each thread that ever decoded, until that thread ends. With more of them than
-    cores it stops spinning at barriers and sleeps instead, a few hundred times a token: a warm-up on a worker thread
-    that lives on cost every later step of the engine's thread a third (gcc's libgomp, two cores).
+    OpenMP keeps a team of threads for each thread that ever computed, until that thread ends. With more of them than
+    cores it stops spinning at barriers and sleeps instead, a few hundred times a token: a warm-up, or a load that
+    repacks weights, on a worker thread that lives on makes every later step of the engine's thread half as long again
+    (gcc's libgomp, two cores, one stream).
     """
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="warm-up") as passing:
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="model load") as passing:
         return passing.submit(compute).result()
