@@ -18,7 +18,9 @@ def main() -> int:
     """Measure the sections that were asked for, all of them by default."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("sections", nargs="*", choices=[*_SECTIONS, []], help="default: all")
-    parser.add_argument("--only-demo-model", action="store_true", help="leave the large-vocabulary model out")
+    one = parser.add_mutually_exclusive_group()
+    one.add_argument("--only-demo-model", action="store_true", help="leave the large-vocabulary model out")
+    one.add_argument("--only-large-model", action="store_true", help="leave the demo model out")
     parser.add_argument("--llama-cpp", type=Path, metavar="DIR", help="tools of this build instead of the package's")
     arguments = parser.parse_args()
     sections = arguments.sections or _SECTIONS
@@ -35,7 +37,11 @@ def main() -> int:
 def _measure_models(work: Path, sections: tuple[str, ...], arguments: argparse.Namespace) -> None:
     peer = peers.find_peer(work, arguments.llama_cpp)
     models = protocol.find_models(work)
-    for model in models[:1] if arguments.only_demo_model else models:
+    for model in models:
+        if arguments.only_demo_model and model.has_large_vocabulary:
+            continue
+        if arguments.only_large_model and not model.has_large_vocabulary:
+            continue
         with load_vocabulary(str(model.path)) as lease:
             tokenize = partial(_tokenize, lease.vocabulary)
             if "masks" in sections:
