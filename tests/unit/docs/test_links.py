@@ -105,7 +105,12 @@ def joined(text: str) -> str:
 OTHER_PROGRAMS = {
     *("--build-constraint", "--no-cache-dir"),  # pip
     *("--agent", "--command", "--dry-run", "--prefix", "--role", "--uninstall"),  # deploy/install.sh
-    *("--k-cache-dtype", "--only-demo-model", "--llama-cpp"),  # python -m docs.capacity, python -m bench
+    *(
+        "--k-cache-dtype",
+        "--only-demo-model",
+        "--only-large-model",
+        "--llama-cpp",
+    ),  # python -m docs.capacity, python -m bench
     *("--flag", "--no-flag"),  # any
 }
 """Flags that pages name without the command in front."""
