@@ -75,7 +75,11 @@ async def _serve(settings: AgentSettings, access: BalancerAccess, source: Settin
     threads = settings.threads or usable_cores()
 
     def make_runtime(outlet: EngineOutlet) -> LlamaRuntime:
-        return LlamaRuntime(settings.slots, threads, outlet, time.monotonic, settings.prefix_store_size)
+        return LlamaRuntime(
+            *(settings.slots, threads, outlet, time.monotonic),
+            prefix_store_bytes=settings.prefix_store_size,
+            draft_tokens=settings.draft_tokens,
+        )
 
     await Agent(settings, access, make_runtime, supervision).run(stop)
 

@@ -78,6 +78,15 @@ class LlamaPromptReader:
             return b"".join(parts)
 
 
+@dataclass(frozen=True, slots=True)
+class EngineSize:
+    """Requests at once, host memory for idle prefixes, and guessed tokens in one step: at most."""
+
+    slots: int
+    prefix_store_bytes: int
+    draft_tokens: int
+
+
 class LlamaLoadedModel:
     """Implements `LoadedModel`."""
 
@@ -96,14 +105,15 @@ class LlamaLoadedModel:
 
     @classmethod
     def start(
-        cls, parts: ModelParts, slots: int, outlet: EngineOutlet, clock: Callable[[], float], store_bytes: int = 0
+        cls, parts: ModelParts, size: EngineSize, outlet: EngineOutlet, clock: Callable[[], float]
     ) -> "LlamaLoadedModel":
         """Start the engine's thread over loaded parts. Measures the machine first, which decodes: to be called where
-        the parts were loaded (`on_a_passing_thread`); takes some 0.1 s. `store_bytes`: most host memory for idle
-        prefixes."""
+        the parts were loaded (`on_a_passing_thread`); takes some 0.1 s."""
         loaded = cls(parts, parts.resolved.path)
         chunks = choose_prompt_chunks(parts.backend, clock)
-        settings = SchedulerSettings(slots, chunks.beside_answers, chunks.alone, store_bytes)
+        settings = SchedulerSettings(
+            size.slots, chunks.beside_answers, chunks.alone, size.prefix_store_bytes, size.draft_tokens
+        )
         logger.info("%s: prompts are read in %s", loaded.model_path, chunks)
         callbacks = EngineCallbacks(
             publish=outlet.publish,

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from agent.core.drafting import DRAFT_TOKENS
 from agent.core.swap_events import Problem, Proof, Proved
 from agent.llama.adapters import load_adapters, title
 from agent.llama.backend import LlamaBackend
@@ -17,7 +18,7 @@ from agent.llama.threads import on_a_passing_thread
 from agent.llama.trial_process import TrialOrder, run_trial
 from agent.llama.vocabulary import VocabularyLease, load_vocabulary
 from agent.llama_constraints import LlamaConstraints, open_constraints
-from agent.llama_loaded_model import EngineOutlet, LlamaLoadedModel, ModelParts
+from agent.llama_loaded_model import EngineOutlet, EngineSize, LlamaLoadedModel, ModelParts
 from agent.model_files.adapters import check_adapters
 from agent.model_files.errors import ModelFileError, ModelFileMissing
 from agent.model_files.source import FileProblem, ResolvedModel, SourceRefused, resolve
@@ -67,10 +68,14 @@ class LlamaRuntime:
         threads: int,
         outlet: EngineOutlet,
         clock: Callable[[], float],
+        *,
         prefix_store_bytes: int | None = None,
+        draft_tokens: int = DRAFT_TOKENS,
     ) -> None:
-        """`prefix_store_bytes`: most host memory for idle prefixes; None: chosen by what is free at each load."""
+        """`prefix_store_bytes`: most host memory for idle prefixes; None: chosen by what is free at each load.
+        `draft_tokens`: most guessed tokens in one step."""
         self._slots = slots
+        self._draft_tokens = draft_tokens
         self._prefix_store_bytes = prefix_store_bytes
         self._threads = threads
         self._outlet = outlet
@@ -171,7 +176,8 @@ class LlamaRuntime:
                 opened.resolved, model, backend, opened.vocabulary, opened.constraints, frozenset(adapters)
             )
             store_bytes = prefix_store_limit(self._prefix_store_bytes, available_memory_bytes())
-            return LlamaLoadedModel.start(parts, self._slots, self._outlet, self._clock, store_bytes)
+            size = EngineSize(self._slots, store_bytes, self._draft_tokens)
+            return LlamaLoadedModel.start(parts, size, self._outlet, self._clock)
         except BaseException:
             backend.close()
             model.close()

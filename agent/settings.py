@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from agent.core.batch_plan import MOST_LOGITS_ROWS
+from agent.core.drafting import DRAFT_TOKENS
 from shared.settings_sources import Address, Command, Duration, HostPort, SettingsError, SettingsModel
 
 COMMAND = Command(
@@ -59,6 +61,15 @@ class AgentSettings(SettingsModel):
         description=(
             "most bytes of host memory for what was computed of earlier prompts, 0 for none; by default 2 GiB, or an "
             "eighth of the free memory where that is less. Not used with the cache on a GPU"
+        ),
+    )
+    draft_tokens: int = Field(
+        default=DRAFT_TOKENS,
+        ge=0,
+        le=MOST_LOGITS_ROWS - 1,
+        description=(
+            "most tokens guessed ahead in one step, for answers under a grammar or schema; with several answers at "
+            "once fewer; 0 for none. Guesses never change what may be answered"
         ),
     )
     metrics_addr: HostPort | None = Field(

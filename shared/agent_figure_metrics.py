@@ -24,6 +24,7 @@ class FigureMetric:
 
 
 _CONSTRAINTS: Final = "Constraints by what became of them: compiled, answered from the cache, or refused by a compile"
+_DRAFTS: Final = "Tokens guessed ahead for constrained answers: right ones were accepted, and saved a step"
 
 FIGURE_METRICS: Final = (
     FigureMetric("steps_total", "engine_steps_total", "Steps of the engine; each is one decode of a batch"),
@@ -37,6 +38,8 @@ FIGURE_METRICS: Final = (
     FigureMetric(
         "forced_tokens_total", "forced_tokens_total", "Tokens that a constraint left no choice about: not sampled"
     ),
+    FigureMetric("draft_tokens_accepted_total", "draft_tokens_total", _DRAFTS, (("result", "accepted"),)),
+    FigureMetric("draft_tokens_rejected_total", "draft_tokens_total", _DRAFTS, (("result", "rejected"),)),
     FigureMetric("evicted_tokens_total", "evicted_tokens_total", "Cells of kept prefixes that others needed"),
     FigureMetric(
         "saved_tokens_total",

@@ -138,6 +138,8 @@ class AgentFigures(StrictModel):
     reused_prompt_tokens_total: Count = 0  # not evaluated, because their cells were there
     generated_tokens_total: Count = 0  # the forced ones among them
     forced_tokens_total: Count = 0  # that a constraint left no choice about, so that they were not sampled
+    draft_tokens_accepted_total: Count = 0  # guessed ahead for constrained answers, and right
+    draft_tokens_rejected_total: Count = 0  # guessed ahead, and wrong
     evicted_tokens_total: Count = 0  # cells of idle prefixes that others needed
     saved_tokens_total: Count = 0  # of idle prefixes, copied to host memory
     restored_tokens_total: Count = 0  # copied back, for a prompt that begins like them

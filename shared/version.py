@@ -3,7 +3,7 @@
 from importlib import metadata
 from typing import Final
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 """Grows with every change of a message that an older peer would refuse (all of them refuse unknown fields)."""
 
 

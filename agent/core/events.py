@@ -88,6 +88,8 @@ class SchedulerStatistics:
     set_aside_total: int
     evicted_tokens: int
     forced_tokens: int = 0  # appended by constraints, not sampled
+    drafted_tokens: int = 0  # guessed ahead
+    accepted_tokens: int = 0  # guessed right
     store: StoreStatistics = StoreStatistics()
 
 

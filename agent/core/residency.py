@@ -12,7 +12,7 @@ from agent.core.backend import PlannedRun
 from agent.core.commands import MemberKey
 from agent.core.prefix_cache import PrefixCache
 from agent.core.prefix_store import StoredPrefix
-from agent.core.prefix_tree import PrefixMatch
+from agent.core.prefix_tree import PrefixMatch, common_length
 from agent.core.sequence import AwaitedPrefix, MemberSequence, Phase
 
 
@@ -148,10 +148,17 @@ class Residency:
 
     # What decodes did
 
-    def evaluated(self, sequence: MemberSequence, run: PlannedRun) -> None:
-        """The whole run is in memory."""
-        self._cache.extend(run.sequence_id, run.tokens)
-        sequence.evaluated += len(run.tokens)
+    def evaluated(self, sequence: MemberSequence, run: PlannedRun, guessed: int = 0) -> int:
+        """The whole run is in memory. Its last `guessed` tokens may be wrong ones, which leave it again; returns how
+        many of them stay."""
+        certain = len(run.tokens) - guessed
+        known = run.first_position + certain
+        right = common_length(list(run.tokens[certain:]), sequence.tokens, known, len(sequence.tokens))
+        self._cache.extend(run.sequence_id, run.tokens[: certain + right])
+        sequence.evaluated = known + right
+        if right < guessed:
+            sequence.evaluated = self._cache.cut(run.sequence_id, known + right)
+        return right
 
     def evaluated_in_part(self, sequence: MemberSequence, run: PlannedRun) -> None:
         """The decode stopped half-way: ask the memory how far it came.

@@ -5,21 +5,22 @@ Pure: no clock, thread or library. The driver (`engine.step`) calls `handle`, `p
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from agent.core.adapter_turns import AdapterTurns
 from agent.core.admission import PROMPT_FILLS_CONTEXT, refusal
 from agent.core.backend import Backend, BatchPlan, DecodeOutcome, LogitsRow, PlannedRun, Vocabulary
-from agent.core.batch_plan import StepBudget, choose_rows, planned_run
+from agent.core.batch_plan import StepBudget
 from agent.core.commands import Cancel, CancelAll, EngineCommand, Submit
+from agent.core.drafting import Drafting
 from agent.core.events import EngineEvent, PromptLogprobs, PromptProgress, SchedulerStatistics
 from agent.core.logprobs import TokenLogprobs
-from agent.core.masking import mask_row
 from agent.core.member_table import Ending, MemberTable
+from agent.core.next_tokens import NextTokens
 from agent.core.prefix_cache import PrefixCache
 from agent.core.residency import Residency
 from agent.core.sequence import MemberSequence, Phase
-from agent.core.stopping import CONSTRAINT_BROKE, DECODE_FAILED, Stopping, TokenVerdict
+from agent.core.step_filling import StepFilling
+from agent.core.stopping import DECODE_FAILED, Stopping, TokenVerdict
 from shared.failures import Failure
 from shared.generation import FinishReason, Usage
 
@@ -31,12 +32,13 @@ SIGN_OF_LIFE_STEPS = 8
 class SchedulerSettings:
     """slots: members that may run at once. prompt_chunk_tokens: most prompt tokens in one step (chosen at load);
     lone_prompt_chunk_tokens: while no member generates. prefix_store_bytes: most host memory for idle prefixes, 0
-    for none."""
+    for none. draft_tokens: most guessed tokens in one step, 0 for none."""
 
     slots: int
     prompt_chunk_tokens: int
     lone_prompt_chunk_tokens: int
     prefix_store_bytes: int = 0
+    draft_tokens: int = 0
 
 
 class Scheduler:
@@ -51,15 +53,17 @@ class Scheduler:
         self._cache = PrefixCache(backend, self._limits, slots, settings.prefix_store_bytes)
         self._residency = Residency(self._cache, self._table.members, slots, settings.prompt_chunk_tokens)
         self._stopping = Stopping(vocabulary, self._limits.vocabulary_size, self._limits.request_limit_tokens)
-        self._budget = StepBudget(
+        self._next_tokens = NextTokens(self._logprobs, self._stopping)
+        self._drafting = Drafting(settings.draft_tokens)
+        budget = StepBudget(
             self._limits.batch_tokens,
             settings.prompt_chunk_tokens,
             forced_rows=settings.prompt_chunk_tokens // 2,
             lone_prompt_rows=settings.lone_prompt_chunk_tokens,
         )
-        self._turns = AdapterTurns()
-        self._starved: set[str | None] = set()  # adapters with a prompt that their last step had no row for
-        self._most_rows = self._limits.batch_tokens
+        self._filling = StepFilling(
+            self._cache, self._residency, self._drafting, budget, self._limits, self._end_at_the_edge
+        )
         self._trouble: DecodeOutcome | None = None  # how the last decode failed, until one succeeds
         self._steps = self._evaluated_prompt_tokens = self._generated_tokens = 0
 
@@ -97,6 +101,7 @@ class Scheduler:
         if not request.penalises_answer_only:
             sampler.observe(request.prompt)
         sequence = MemberSequence.of(request, sampler)
+        self._drafting.begin(sequence)
         self._table.add(sequence)
         self._take_over(sequence, self._stopping.begin(sequence))
 
@@ -113,41 +118,10 @@ class Scheduler:
             if not self._table.members:
                 return None
             self._residency.start_members(may_grow=self._trouble is not DecodeOutcome.NO_KV_SLOT)
-            adapter = self._turns.choose([one.adapter for one in self._residency.attached()])
-            if runs := self._fill_step(adapter):
+            if plan := self._filling.fill():
                 self._steps += 1
-                return BatchPlan(tuple(runs), adapter)
-            self._turns.done(adapter)
+                return plan
         raise RuntimeError(f"members are open and nothing can be planned: {self!r}")
-
-    def _fill_step(self, adapter: str | None) -> list[PlannedRun]:
-        """Choose rows of the adapter's members by the step's budget, then find cells for them, eldest member first."""
-        budget = replace(self._budget, rows=self._most_rows, prompts_first=adapter in self._starved)
-        chosen = choose_rows([one for one in self._residency.attached() if one.adapter == adapter], budget)
-        self._starved.discard(adapter)
-        if chosen.has_starved_prompt:
-            self._starved.add(adapter)
-        runs: list[PlannedRun] = []
-        reserved = 0
-        for sequence, rows in sorted(chosen.rows, key=lambda pair: pair[0].rank):
-            if sequence.phase is Phase.RUNNING:  # not set aside for an elder one meanwhile
-                rows = self._rows_with_cells(sequence, rows, reserved)
-                reserved += rows
-                if rows:
-                    runs.append(planned_run(sequence, rows))
-        return runs
-
-    def _rows_with_cells(self, sequence: MemberSequence, rows: int, reserved: int) -> int:
-        """How many of `rows` there are cells for, beside those `reserved` for its elders."""
-        if self._residency.make_room(reserved + rows, sequence):
-            return rows
-        if free := self._cache.free_cells - reserved:
-            return free
-        if len(self._residency.attached()) == 1:
-            self._end_at_the_edge(sequence)
-        elif sequence.is_generating:
-            self._residency.set_aside(sequence)  # it is the youngest
-        return 0
 
     # Outcomes
 
@@ -157,7 +131,7 @@ class Scheduler:
         match outcome:
             case DecodeOutcome.DECODED:
                 self._trouble = None
-                self._turns.done(plan.adapter)
+                self._filling.decoded(plan)
                 self._commit_decoded(planned, logits)
             case DecodeOutcome.NO_KV_SLOT:
                 self._trouble = outcome
@@ -179,34 +153,25 @@ class Scheduler:
     def _commit_decoded(
         self, planned: list[tuple[MemberSequence, PlannedRun]], logits: Callable[[int], LogitsRow]
     ) -> None:
-        self._most_rows = self._limits.batch_tokens
-        row = 0
+        first_row = 0
         for sequence, run in planned:
             known_before = len(sequence.tokens) - sequence.newest_tokens  # also an answer that is evaluated again
             self._evaluated_prompt_tokens += max(0, min(len(run.tokens), known_before - run.first_position))
-            self._residency.evaluated(sequence, run)
             sequence.last_step = self._steps
+            rows = [logits(first_row + index) for index in range(run.wants_logits)]
+            first_row += run.wants_logits
             if sequence.next_logprob is not None:
-                self._tell_prompt_logprobs(sequence, run, [logits(row + i) for i in range(run.wants_logits)])
-            row += run.wants_logits
-            if run.wants_logits and sequence.evaluated == len(sequence.tokens):
-                self._take_over(sequence, self._next_token(sequence, logits(row - 1)))
+                self._tell_prompt_logprobs(sequence, run, rows)
+            drafted = run.first_position + len(run.tokens) - len(sequence.tokens)
+            if rows and drafted >= 0:
+                verdict = self._next_tokens.take(sequence, run, rows)
+                self._drafting.judge(sequence, drafted, self._residency.evaluated(sequence, run, drafted))
+                self._take_over(sequence, verdict)
             else:
+                self._residency.evaluated(sequence, run)
                 self._table.report(PromptProgress(sequence.key, sequence.evaluated))
         if self._steps % SIGN_OF_LIFE_STEPS == 0:
             self._report_those_left_out()
-
-    def _next_token(self, sequence: MemberSequence, row: LogitsRow) -> TokenVerdict:
-        """Read what the model said, then mask: penalties and truncations choose among what may follow."""
-        reading = None if sequence.logprobs is None else self._logprobs.read(row, sequence.logprobs)
-        if not mask_row(sequence, row):
-            return TokenVerdict(failure=CONSTRAINT_BROKE)
-        if sequence.stops is not None:
-            self._stopping.forbid_ends(sequence, row)
-        token = sequence.sampler.sample(row, sequence.answer_tokens)
-        if reading is None or token is None or sequence.logprobs is None:
-            return self._stopping.take_token(sequence, token)
-        return self._stopping.take_token(sequence, token, self._logprobs.place(reading, token, sequence.logprobs))
 
     def _tell_prompt_logprobs(self, sequence: MemberSequence, run: PlannedRun, rows: list[LogitsRow]) -> None:
         if places := self._logprobs.of_prompt(sequence, run, rows):
@@ -228,9 +193,7 @@ class Scheduler:
         """Each call gives up something, so that the next plan differs and this ends."""
         if self._residency.give_way():
             return
-        if plan.tokens > 1:
-            self._most_rows = plan.tokens // 2
-        else:  # by our count there was a cell: `length` would be a lie
+        if not self._filling.found_no_room(plan):  # by our count there was a cell: `length` would be a lie
             self._end(self._residency.attached()[0], DECODE_FAILED)
 
     # Ends
@@ -238,9 +201,7 @@ class Scheduler:
     def _end_at_the_edge(self, sequence: MemberSequence) -> None:
         """The only member with cells has no room for one more token."""
         if sequence.answer_tokens:
-            for event in self._stopping.last_words(sequence):
-                self._table.report(event)
-            self._end(sequence, FinishReason.LENGTH)
+            self._take_over(sequence, self._stopping.ended(sequence, FinishReason.LENGTH))
         else:
             self._end(sequence, PROMPT_FILLS_CONTEXT)
 
@@ -277,6 +238,8 @@ class Scheduler:
             set_aside_total=self._residency.set_aside_total,
             evicted_tokens=self._cache.evicted_tokens,
             forced_tokens=self._stopping.forced_tokens,
+            drafted_tokens=self._drafting.drafted_tokens,
+            accepted_tokens=self._drafting.accepted_tokens,
             store=self._cache.store_statistics(),
         )
 

@@ -5,6 +5,7 @@ from enum import Enum
 
 from agent.core.backend import ConstraintMatcher, LogprobsWanted, Sampler
 from agent.core.commands import MemberKey, Submit
+from agent.core.prompt_lookup import PromptLookup
 from agent.core.stop_rules import StopRules
 from agent.core.stop_search import StopSearch
 from agent.core.text_assembly import TextAssembler
@@ -44,6 +45,7 @@ class MemberSequence:
     sampler: Sampler
     adapter: str | None = None
     constraint: ConstraintMatcher | None = None
+    lookup: PromptLookup | None = None  # where its next tokens are guessed
     stops: StopRules | None = None
     search: StopSearch | None = None
     logprobs: LogprobsWanted | None = None

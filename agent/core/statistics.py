@@ -54,6 +54,8 @@ def engine_figures(record: tuple[SchedulerStatistics, EngineStatistics]) -> Figu
         "reused_prompt_tokens_total": scheduler.reused_prompt_tokens,
         "generated_tokens_total": scheduler.generated_tokens,
         "forced_tokens_total": scheduler.forced_tokens,
+        "draft_tokens_accepted_total": scheduler.accepted_tokens,
+        "draft_tokens_rejected_total": scheduler.drafted_tokens - scheduler.accepted_tokens,
         "evicted_tokens_total": scheduler.evicted_tokens,
         "saved_tokens_total": scheduler.store.saved_tokens,
         "restored_tokens_total": scheduler.store.restored_tokens,

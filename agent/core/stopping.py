@@ -27,6 +27,11 @@ class TokenVerdict:
     failure: Failure | None = None
     matched_stop: str | int | None = None
 
+    @property
+    def ends(self) -> bool:
+        """Whether the answer is over."""
+        return self.finish_reason is not None or self.failure is not None
+
 
 class Stopping:
     """The ends of an answer: the model's own, its constraint's, those of its stop rules, `max_tokens`, and the request
@@ -71,16 +76,17 @@ class Stopping:
             return TokenVerdict(failure=_FOREIGN_TOKEN)
         # Of a constrained answer the end comes only where its mask allowed it, and nothing can follow it.
         if self._vocabulary.is_end_of_generation(token) and (constraint is not None or _is_end(sequence, token)):
-            return TokenVerdict(self.last_words(sequence), FinishReason.STOP)
+            return self.ended(sequence, FinishReason.STOP)
         if constraint is not None and not constraint.accept(token):
             return TokenVerdict(failure=CONSTRAINT_BROKE)
         _append(sequence, (token,))
         sequence.newest_tokens = 1 + self._append_forced(sequence)
         return self._verdict(sequence, self._ending(sequence), logprobs)
 
-    def last_words(self, sequence: MemberSequence) -> tuple[TokensCommitted, ...]:
-        """What there is still to tell of an answer that ends now: tokens not reported yet, text that was held back."""
-        return self._text.report(sequence).events + self._text.flush(sequence)
+    def ended(self, sequence: MemberSequence, reason: FinishReason) -> TokenVerdict:
+        """The answer ends now, with tokens not reported yet and text that was held back; a stop rule that matches in
+        these ended it earlier."""
+        return self._verdict(sequence, reason)
 
     # Private
 

@@ -7,12 +7,13 @@ from grafana.queries import agent_rate, fleet_quantile, fleet_rate, or_nothing, 
 UID = "steersman-structured-output"
 _SMALL = (6, 5)
 _HALF = (12, 8)
+_THIRD = (8, 8)
 _IDLE = "no constraints"
 
 
 def board() -> Json:
     """Four shares, then where they come from."""
-    panels = [_refused(), _cached(), _forced(), _cost(), _results(), _failures(), _compile(), _mask()]
+    panels = [_refused(), _cached(), _forced(), _cost(), _results(), _failures(), _compile(), _mask(), _guessed()]
     question = "Do constrained requests get what they ask for, and what do constraints cost?"
     return dashboard(UID, "Steersman / Structured output", question, panels)
 
@@ -103,7 +104,7 @@ def _compile() -> Json:
     histogram = "constraint_compile_seconds"
     return graph(
         text,
-        Look("s", below(0.5, 2), _HALF, empty=_IDLE),
+        Look("s", below(0.5, 2), _THIRD, empty=_IDLE),
         Query(fleet_quantile(0.5, histogram), "half within"),
         Query(fleet_quantile(0.95, histogram), "95 of 100 within"),
         Query(fleet_quantile(0.99, histogram), "99 of 100 within"),
@@ -119,7 +120,7 @@ def _mask() -> Json:
     histogram = "constraint_mask_seconds"
     return graph(
         text,
-        Look("s", below(0.002, 0.01), _HALF, empty=_IDLE),
+        Look("s", below(0.002, 0.01), _THIRD, empty=_IDLE),
         Query(fleet_quantile(0.5, histogram), "half within"),
         Query(fleet_quantile(0.99, histogram), "99 of 100 within"),
         Query(
@@ -127,3 +128,14 @@ def _mask() -> Json:
             "mean of {{agent}}",
         ),
     )
+
+
+def _guessed() -> Json:
+    text = Text(
+        "Tokens guessed ahead per second: right, wrong",
+        "mostly right; a right one saves a step. None where many answers run at once.",
+        "mostly wrong: answers do not repeat anything. It costs little, since guesses then become rare; "
+        "`--draft-tokens 0` ends them.",
+    )
+    look = Look("ops", stacked=True, size=_THIRD, empty=_IDLE)
+    return graph(text, look, Query(fleet_rate("draft_tokens_total", "result"), "{{result}}"))

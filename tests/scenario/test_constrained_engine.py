@@ -49,30 +49,34 @@ def constraints(laboratory: Laboratory) -> ConstraintVocabulary:
     return open_constraint_vocabulary(laboratory.vocabulary)
 
 
-def matcher_of(vocabulary: ConstraintVocabulary) -> LlguidanceMatcher:
-    matcher = LLMatcher(vocabulary.form, LLMatcher.grammar_from_regex(REGEX))
+def matcher_of(vocabulary: ConstraintVocabulary, regex: str = REGEX) -> LlguidanceMatcher:
+    matcher = LLMatcher(vocabulary.form, LLMatcher.grammar_from_regex(regex))
     return LlguidanceMatcher(matcher, vocabulary, MaskWriter(vocabulary.size), ConstraintLimits())
 
 
 class Engine:
     """One context and its scheduler; answers of those that ended."""
 
-    def __init__(self, laboratory: Laboratory, constraints: ConstraintVocabulary, cells: int = 1024) -> None:
+    def __init__(
+        self, laboratory: Laboratory, constraints: ConstraintVocabulary, cells: int = 1024, draft_tokens: int = 0
+    ) -> None:
         parameters = ExactParameters(slots=4, context_size=cells, n_batch=64, k_cache_dtype="F32", v_cache_dtype="F32")
         size = laboratory.vocabulary.size
         context = LlamaContext(laboratory.model, parameters)
         self.backend = LlamaBackend(context, lambda chosen, seed: TokenSampler(chosen, seed, size))
-        self.scheduler: Scheduler = laboratory.scheduler(self.backend, slots=4, chunk=16)
+        self.scheduler: Scheduler = laboratory.scheduler(self.backend, slots=4, chunk=16, draft_tokens=draft_tokens)
         self._constraints = constraints
         self._tokens: dict[object, list[int]] = {}
         self._texts: dict[object, str] = {}
         self.answers: dict[int, Answer] = {}
         self.longest_run = 0  # of a member that generates
 
-    def submit(self, key: int, *, is_constrained: bool) -> None:
-        matcher = matcher_of(self._constraints) if is_constrained else None
+    def submit(
+        self, key: int, *, is_constrained: bool, regex: str = REGEX, sampling: SamplingParameters = GREEDY
+    ) -> None:
+        matcher = matcher_of(self._constraints, regex) if is_constrained else None
         self._tokens[key], self._texts[key] = [], ""
-        self.scheduler.handle(Submit(key, tuple(PROMPTS[key]), ANSWER_TOKENS, GREEDY, 1, key, 0, matcher))
+        self.scheduler.handle(Submit(key, tuple(PROMPTS[key]), ANSWER_TOKENS, sampling, 1, key, 0, matcher))
 
     def step(self) -> bool:
         plan = self.scheduler.plan_next_batch()
@@ -182,3 +186,28 @@ def test_half_constrained_and_some_leaving_each_answer_is_that_of_a_run_alone(
             assert (tokens, text) == (alone[key][0][: len(tokens)], alone[key][1][: len(text)])
         else:
             assert (tokens, text, reason) == alone[key]
+
+
+REPEATS = r"((red|green) [0-3]{1,3}; ){15}"
+WARM = SamplingParameters(temperature=0.8, top_k=40, top_p=0.95, penalty_presence=0.0, penalty_repeat=1.02)
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, WARM])
+@pytest.mark.parametrize("cells", [1024, 256])
+def test_an_answer_is_the_same_when_its_tokens_are_guessed_ahead(
+    laboratory: Laboratory, constraints: ConstraintVocabulary, sampling: SamplingParameters, cells: int
+) -> None:
+    answers, accepted = [], []
+    for draft_tokens in (0, 15):
+        engine = Engine(laboratory, constraints, cells, draft_tokens)
+        for key in range(4):
+            engine.submit(key, is_constrained=True, regex=REPEATS, sampling=sampling)
+        while engine.step():
+            pass
+        statistics = engine.scheduler.statistics()
+        engine.backend.close()
+        answers.append(engine.answers)
+        accepted.append(statistics.accepted_tokens)
+    assert answers[0] == answers[1]
+    assert accepted[0] == 0
+    assert accepted[1] >= 10, accepted

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from agent.core import batch_plan, scheduler
+from agent.core import batch_plan, step_filling
 from agent.core.backend import BatchPlan, DecodeOutcome, PlannedRun, SavedCells
 from agent.core.prefix_cache import PrefixCache
 from agent.core.prefix_tree import PrefixMatch
@@ -151,7 +151,7 @@ def _positions_are_swapped(monkeypatch: pytest.MonkeyPatch) -> None:
         first, second, *rest = run.tokens
         return PlannedRun(run.sequence_id, (second, first, *rest), run.first_position, run.wants_logits)
 
-    monkeypatch.setattr(scheduler, "planned_run", swapped)
+    monkeypatch.setattr(step_filling, "planned_run", swapped)
 
 
 @pytest.mark.parametrize("plant", [_one_token_too_many, _cells_of_another_prompt, _positions_are_swapped])

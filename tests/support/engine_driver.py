@@ -41,6 +41,7 @@ class EngineDriver:
     chunk: int = 8
     lone_chunk: int = 0  # the same
     store_bytes: int = 0
+    draft_tokens: int = 0
     scheduler: Scheduler = field(init=False)
     submitted: dict[MemberKey, Submit] = field(default_factory=dict)
     rules: dict[MemberKey, RulesOfRequest] = field(default_factory=dict)
@@ -48,7 +49,7 @@ class EngineDriver:
     arrivals: int = 0
 
     def __post_init__(self) -> None:
-        settings = SchedulerSettings(self.slots, self.chunk, self.lone_chunk, self.store_bytes)
+        settings = SchedulerSettings(self.slots, self.chunk, self.lone_chunk, self.store_bytes, self.draft_tokens)
         self.scheduler = Scheduler(self.backend, ScriptedVocabulary(), settings)
 
     def submit(

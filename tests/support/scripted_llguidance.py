@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -63,8 +64,8 @@ class ScriptedLLMatcher:
 
     def validate_tokens(self, tokens: Sequence[int]) -> int:
         self._called("validate")
-        assert len(tokens) == 1
-        return int(not self.error and tokens[0] in self._allowed())
+        pairs = zip(tokens, self.places[self.position :], strict=False)
+        return 0 if self.error else len(list(takewhile(lambda pair: pair[0] in pair[1], pairs)))
 
     def compute_ff_tokens(self) -> list[int]:
         self._called("forced")

@@ -89,8 +89,11 @@ class Laboratory:
         )
         return LlamaBackend(LlamaContext(self.model, parameters), lambda *_: next(self._samplers))
 
-    def scheduler(self, backend: LlamaBackend, *, slots: int = 6, chunk: int = 32, store_bytes: int = 0) -> Scheduler:
-        return Scheduler(backend, self.vocabulary, SchedulerSettings(slots, chunk, chunk, store_bytes))
+    def scheduler(
+        self, backend: LlamaBackend, *, slots: int = 6, chunk: int = 32, store_bytes: int = 0, draft_tokens: int = 0
+    ) -> Scheduler:
+        settings = SchedulerSettings(slots, chunk, chunk, store_bytes, draft_tokens)
+        return Scheduler(backend, self.vocabulary, settings)
 
     def cold(self, prompt: list[int], answer_tokens: int = ANSWER_TOKENS) -> ColdRun:
         backend = self.backend()

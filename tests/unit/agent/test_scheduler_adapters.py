@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from agent.core import batch_plan, scheduler
+from agent.core import batch_plan, scheduler, step_filling
 from agent.core.adapter_turns import AdapterTurns
 from agent.core.backend import DecodeOutcome
 from agent.core.prefix_cache import PrefixCache
@@ -115,8 +115,8 @@ def _prefixes_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
 def _all_have_one_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     real = batch_plan.choose_rows
     monkeypatch.setattr(
-        scheduler.Scheduler,
-        "_fill_step",
+        step_filling.StepFilling,
+        "_fill",
         lambda self, adapter: [
             batch_plan.planned_run(one, rows)
             for one, rows in real(self._residency.attached(), batch_plan.StepBudget(16, 8)).rows

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.core import batch_plan, residency, scheduler
+from agent.core import batch_plan, residency, scheduler, step_filling
 from agent.core.backend import DecodeOutcome, LogprobsWanted, PlannedRun
 from agent.core.prefix_cache import PrefixCache
 from agent.core.prefix_tree import PrefixMatch
 from agent.core.sequence import MemberSequence
 from tests.support.engine_driver import EngineDriver, RulesOfRequest
+from tests.support.oracle_drafts import use_oracle
 from tests.support.scripted_backend import (
     VOCABULARY_SIZE,
     ScriptedBackend,
@@ -86,14 +87,23 @@ actions = st.one_of(
     chunk=st.sampled_from([1, 4, 16]),
     can_share=st.booleans(),
     store_bytes=st.sampled_from([0, 150, 600, 10**6]),
+    draft_tokens=st.sampled_from([0, 2, 7]),
 )
 def test_whatever_happens_each_answer_is_that_of_a_run_alone(
-    script: list[tuple], cells: int, batch: int, slots: int, chunk: int, can_share: bool, store_bytes: int
+    script: list[tuple],
+    cells: int,
+    batch: int,
+    slots: int,
+    chunk: int,
+    can_share: bool,
+    store_bytes: int,
+    draft_tokens: int,
 ) -> None:
     backend = scripted_backend(cells, batch, ids=slots + 1, can_share=can_share)
     with pytest.MonkeyPatch.context() as monkeypatch:
         use_small_pieces(monkeypatch)
-        play(script, EngineDriver(backend, slots, chunk, store_bytes))
+        use_oracle(monkeypatch)
+        play(script, EngineDriver(backend, slots, chunk, store_bytes=store_bytes, draft_tokens=draft_tokens))
     if not can_share:
         assert backend.cells == []
 
@@ -195,7 +205,7 @@ def _tokens_slip_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
         start = max(0, run.first_position - 1)
         return PlannedRun(run.sequence_id, sequence.tokens[start : start + rows], run.first_position, run.wants_logits)
 
-    monkeypatch.setattr(scheduler, "planned_run", slipped)
+    monkeypatch.setattr(step_filling, "planned_run", slipped)
 
 
 def _rows_are_swapped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,7 +241,7 @@ def _forced_tokens_are_not_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
         tokens = run.tokens[-1:] if skips else run.tokens
         return PlannedRun(run.sequence_id, tokens, run.first_position, run.wants_logits)
 
-    monkeypatch.setattr(scheduler, "planned_run", last_only)
+    monkeypatch.setattr(step_filling, "planned_run", last_only)
 
 
 def _a_mask_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,3 +162,13 @@ def test_a_planted_fault_is_noticed(
     monkeypatch.setattr(scheduler.Scheduler, "check_invariants", lambda self: None)
     with pytest.raises((AssertionError, ValueError, RuntimeError)):
         busy_run()
+
+
+def test_a_stop_token_at_a_forced_beginning_ends_the_answer_also_where_the_model_ends_it_next() -> None:
+    script = ConstraintScript(salt=27, length=5, forced_share=5, may_end_early=True)
+    assert [script.allowed(answer) for answer in ([], [41], [41, 50])] == [{41}, {50}, {8}]
+    driver = EngineDriver(scripted_backend())
+    driver.submit("a", [1, 6], 5, script=script, rules=RulesOfRequest.of(token_ids=frozenset({8})))
+    driver.run()
+    assert (driver.answer("a"), driver.end("a").matched_stop) == ((41, 50, 8), 8)
+    driver.assert_exact("a")

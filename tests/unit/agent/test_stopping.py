@@ -1,5 +1,6 @@
 """What one sampled token does to an answer."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,7 +82,8 @@ def test_no_token_and_a_foreign_token_are_failures_of_their_own() -> None:
 
 
 def test_nothing_held_back_is_no_event() -> None:
-    assert Stopping(ScriptedVocabulary(), VOCABULARY_SIZE, 100).last_words(member()) == ()
+    ended = Stopping(ScriptedVocabulary(), VOCABULARY_SIZE, 100).ended(member(), FinishReason.STOP)
+    assert (ended.events, ended.finish_reason) == ((), FinishReason.STOP)
 
 
 # Stop rules
@@ -210,6 +212,9 @@ class ForcedRun:
 
     def allows(self, token: int) -> bool:
         return True
+
+    def allowed_in_turn(self, tokens: Sequence[int]) -> int:
+        return len(tokens)
 
     def accept(self, token: int) -> bool:
         return True
