@@ -1,4 +1,5 @@
-"""`python -m bench [masks] [generation] [prefix] [choices] [relay] [--only-demo-model]`: prints tables in Markdown."""
+"""`python -m bench [masks] [generation] [prefix] [choices] [relay] [--only-demo-model | --only-large-model]`: prints
+tables in Markdown."""
 
 import argparse
 import platform

@@ -1,13 +1,14 @@
 """What a constraint costs by itself: compiling it, asking for it again, and its masks over the model's vocabulary.
 
-Nothing is decoded. A walk takes its tokens as a model would that prefers frequent ones (small ids), and no token is
-looked at before its mask is made, as at a temperature above 0. Each round compiles anew, so that its first walk meets a
-cold lexer.
+Nothing is decoded. Masks are made where a request at a temperature above 0 needs them: at each token not forced.
+They are made along a document that a careful model would write, and along walks that draw any token the constraint
+allows, frequent ones (small ids) rather. Each round compiles anew, so that its first walk meets a cold lexer.
 """
 
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import Any
 
@@ -15,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.constraint.compiler import ConstraintCompiler
-from agent.constraint.matcher import ConstraintVocabulary, LlguidanceMatcher
+from agent.constraint.matcher import LlguidanceMatcher
 from agent.llama.vocabulary import LlamaVocabulary
 from agent.llama_constraints import open_constraint_vocabulary
 from bench import protocol, report
 from bench.constraints import CONSTRAINTS
+from bench.documents import document_of, order
 from shared.failures import Failure
 from shared.messages_to_agent import ConstraintText
 
@@ -27,6 +29,7 @@ _ROUNDS = 5
 _WALKS = 4
 _FORCED_AT_ONCE = 32
 _SCHEMA_BYTES = 10_000
+_LONGEST_PIECE = 64
 _MASK_MEDIAN_MS = report.Target(0.1, at_least=False)
 _MASK_P99_MS = report.Target(5, at_least=False)
 _COMPILE_MS = report.Target(50, at_least=False)
@@ -35,36 +38,106 @@ _CACHED_MS = report.Target(1, at_least=False)
 
 def measure(model: protocol.Model, vocabulary: LlamaVocabulary) -> str:
     """One table."""
-    constrainable = open_constraint_vocabulary(vocabulary)
-    rows = [_row(constrainable, constraint.name, _text_of(constraint.ours["grammar"])) for constraint in CONSTRAINTS]
-    rows.append(_row(constrainable, f"json_schema of {_SCHEMA_BYTES // 1000} kB", _large_schema()))
-    header = ["constraint", "compile", "again, with its first mask", "mask p50", "mask p99", "writing it p50", "masks"]
+    bench = _Bench(vocabulary)
+    rows = [bench.row(one.name, _text_of(one.ours["grammar"]), document_of(one.name)) for one in CONSTRAINTS]
+    lines = _order_lines()
+    schema = ConstraintText(kind="json_schema", text=json.dumps({"type": "object", "properties": lines}))
+    rows.append(bench.row(f"json_schema of {_SCHEMA_BYTES // 1000} kB", schema, order(lines)))
+    masks = [f"{walk} mask {part}" for walk in ("document:", "random walk:") for part in ("p50", "p99")]
+    header = ["constraint", "compile", "again, with its first mask", *masks, "writing it p50", "masks"]
     return report.table(f"{model.name}: constraints alone, {vocabulary.size:,} tokens", header, rows)
 
 
-def _row(vocabulary: ConstraintVocabulary, name: str, constraint: ConstraintText) -> list[str]:
-    compile_ms: list[float] = []
-    cached_ms: list[float] = []
-    mask_ms: list[float] = []
-    write_ms: list[float] = []
-    for seed in range(_ROUNDS):
-        compiler = ConstraintCompiler(vocabulary)
-        compile_ms.append(_timed(compiler, constraint)[1])
-        for computed, written in _walk(compiler, constraint, vocabulary.size, seed):
-            mask_ms.append(computed)
-            write_ms.append(written)
-        cached_ms.append(_first_mask_ms(compiler, constraint, vocabulary.size))
-        compiler.close()
-    p99 = quantiles(mask_ms, n=100)[98]
-    return [
-        name,
-        f"{report.spread(compile_ms, ' ms')}, {_COMPILE_MS.verdict(median(compile_ms))}",
-        f"{report.spread(cached_ms, ' ms', 2)}, {_CACHED_MS.verdict(median(cached_ms))}",
-        f"{median(mask_ms):.3f} ms, {_MASK_MEDIAN_MS.verdict(median(mask_ms))}",
-        f"{p99:.2f} ms, {_MASK_P99_MS.verdict(p99)}",
-        f"{median(write_ms):.3f} ms",
-        f"{len(mask_ms)}",
-    ]
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """Milliseconds of one mask: until it is known, and until the row is cut to it."""
+
+    computed: float
+    written: float
+
+
+class _Bench:
+    """Walks over one vocabulary."""
+
+    def __init__(self, vocabulary: LlamaVocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._constrainable = open_constraint_vocabulary(vocabulary)
+
+    def row(self, name: str, constraint: ConstraintText, document: str) -> list[str]:
+        """The table's line of one constraint."""
+        compile_ms: list[float] = []
+        cached_ms: list[float] = []
+        along: list[_Cost] = []
+        at_random: list[_Cost] = []
+        for seed in range(_ROUNDS):
+            compiler = ConstraintCompiler(self._constrainable)
+            compile_ms.append(_timed(compiler, constraint)[1])
+            for _ in range(_WALKS):
+                along += self._along(_timed(compiler, constraint)[0], document.encode())
+            compiler.close()
+            compiler = ConstraintCompiler(self._constrainable)
+            compile_ms.append(_timed(compiler, constraint)[1])
+            chance = np.random.default_rng(seed)
+            for _ in range(_WALKS):
+                at_random += self._at_random(_timed(compiler, constraint)[0], chance)
+            cached_ms.append(_first_mask_ms(compiler, constraint, self._vocabulary.size))
+            compiler.close()
+        written = [cost.written for cost in along + at_random]
+        return [
+            name,
+            f"{report.spread(compile_ms, ' ms')}, {_COMPILE_MS.verdict(median(compile_ms))}",
+            f"{report.spread(cached_ms, ' ms', 2)}, {_CACHED_MS.verdict(median(cached_ms))}",
+            *_masks(along),
+            *_masks(at_random),
+            f"{median(written):.3f} ms",
+            f"{len(along)}, {len(at_random)}",
+        ]
+
+    def _along(self, matcher: LlguidanceMatcher, document: bytes) -> Iterator[_Cost]:
+        """Masks where the document goes on; its tokens are found anew after each forced run."""
+        pieces = self._vocabulary.token_piece
+        row = np.zeros(self._vocabulary.size, dtype=np.float32)
+        at = 0
+        while at < len(document) and not matcher.is_finished:
+            if forced := matcher.take_forced(_FORCED_AT_ONCE):
+                at += sum(len(pieces(token)) for token in forced)
+                continue
+            yield _masked(matcher, row)
+            ahead = document[at : at + _LONGEST_PIECE].decode(errors="ignore")
+            token = self._vocabulary.tokenize(ahead, add_special=False, parse_special=False)[0]
+            if not document.startswith(pieces(token), at) or not matcher.accept(token):
+                raise SystemExit(f"a document of the benchmark is not what its constraint allows, at byte {at}")
+            at += len(pieces(token))
+
+    def _at_random(self, matcher: LlguidanceMatcher, chance: np.random.Generator) -> Iterator[_Cost]:
+        size = self._vocabulary.size
+        frequency = -np.log(np.arange(1, size + 1, dtype=np.float32))
+        tokens = 0
+        while tokens < protocol.OUTPUT_TOKENS and not matcher.is_finished:
+            if forced := matcher.take_forced(_FORCED_AT_ONCE):
+                tokens += len(forced)
+                continue
+            row = frequency + chance.gumbel(size=size).astype(np.float32)
+            yield _masked(matcher, row)
+            tokens += 1
+            if not matcher.accept(int(row.argmax())):
+                break  # the end
+
+
+def _masked(matcher: LlguidanceMatcher, row: NDArray[np.float32]) -> _Cost:
+    began = time.perf_counter()
+    matcher.allows_any()
+    computed = time.perf_counter()
+    if not matcher.mask(row):  # the library remembers what it has just computed
+        raise SystemExit("a constraint of the benchmark broke")
+    return _Cost(1e3 * (computed - began), 1e3 * (time.perf_counter() - computed))
+
+
+def _masks(costs: list[_Cost]) -> Iterator[str]:
+    computed = [cost.computed for cost in costs]
+    p99 = quantiles(computed, n=100)[98]
+    yield f"{median(computed):.3f} ms, {_MASK_MEDIAN_MS.verdict(median(computed))}"
+    yield f"{p99:.2f} ms, {_MASK_P99_MS.verdict(p99)}"
 
 
 def _timed(compiler: ConstraintCompiler, constraint: ConstraintText) -> tuple[LlguidanceMatcher, float]:
@@ -83,42 +156,13 @@ def _first_mask_ms(compiler: ConstraintCompiler, constraint: ConstraintText, siz
     return compile_ms + 1e3 * (time.perf_counter() - began)
 
 
-def _walk(
-    compiler: ConstraintCompiler, constraint: ConstraintText, size: int, seed: int
-) -> Iterator[tuple[float, float]]:
-    """Milliseconds of each mask of some walks: until it is known, and until the row is cut to it."""
-    chance = np.random.default_rng(seed)
-    frequency = -np.log(np.arange(1, size + 1, dtype=np.float32))
-    for _ in range(_WALKS):
-        matcher, _ = _timed(compiler, constraint)
-        tokens = 0
-        while tokens < protocol.OUTPUT_TOKENS and not matcher.is_finished:
-            if forced := matcher.take_forced(_FORCED_AT_ONCE):
-                tokens += len(forced)
-                continue
-            row = _logits(frequency, chance)
-            began = time.perf_counter()
-            matcher.allows_any()
-            computed = time.perf_counter()
-            if not matcher.mask(row):  # the library remembers what it has just computed
-                raise SystemExit("a constraint of the benchmark broke")
-            yield 1e3 * (computed - began), 1e3 * (time.perf_counter() - computed)
-            tokens += 1
-            if not matcher.accept(int(row.argmax())):
-                break  # the end
-
-
-def _logits(frequency: NDArray[np.float32], chance: np.random.Generator) -> NDArray[np.float32]:
-    return frequency + chance.gumbel(size=frequency.size).astype(np.float32)
-
-
 def _text_of(grammar: dict[str, Any]) -> ConstraintText:
     """As the balancer would hand it on."""
     text = grammar.get("grammar") or grammar.get("pattern") or json.dumps(grammar["schema"])
     return ConstraintText(kind=grammar["type"], text=text, root=grammar.get("root"))
 
 
-def _large_schema() -> ConstraintText:
+def _order_lines() -> dict[str, Any]:
     """An order form with as many kinds of lines as fill the size."""
     lines: dict[str, Any] = {}
     while len(json.dumps(lines)) < _SCHEMA_BYTES:
@@ -133,4 +177,4 @@ def _large_schema() -> ConstraintText:
             "required": ["article", "count"],
             "additionalProperties": False,
         }
-    return ConstraintText(kind="json_schema", text=json.dumps({"type": "object", "properties": lines}))
+    return lines

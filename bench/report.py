@@ -7,7 +7,7 @@ from statistics import median
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A ratio of DESIGN's budget: `at_least` or at most."""
+    """What a figure should be: at least `value`, or at most."""
 
     value: float
     at_least: bool = True

@@ -210,7 +210,7 @@ build_program() {
     return
   fi
   say "building $venv from $source"
-  if has_role agent; then say "   where llama.cpp is compiled that takes 5 to 10 minutes"; fi
+  if has_role agent; then say "   where llama.cpp is compiled that takes about ten minutes on two cores"; fi
   [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
   export CMAKE_BUILD_PARALLEL_LEVEL="${CMAKE_BUILD_PARALLEL_LEVEL:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)}"
   # gcc before 13 miscompiles ggml's AMX kernels without these (see the Makefile).

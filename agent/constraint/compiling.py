@@ -17,7 +17,7 @@ from agent.constraint.json_schema import path_of_fault
 from agent.constraint.limits import ConstraintLimits
 from agent.constraint.matcher import ConstraintVocabulary, LlguidanceMatcher, Wear
 from agent.constraint.token_mask import MaskWriter
-from agent.constraint.translation import JSON_SCHEMA, prepared_grammar, to_library_grammar
+from agent.constraint.translation import JSON_SCHEMA, prepared_grammar, schemas_inside, to_library_grammar
 from agent.constraint.trial_run import EMPTY_LANGUAGE, TOO_COMPLEX, walk, warm
 from shared.agent_figures import Histogram
 from shared.failures import Failure, FailureKind
@@ -116,11 +116,9 @@ def _compile(constraint: ConstraintText, recipe: Recipe) -> Pristine:
     try:
         matcher, seconds = _tried(grammar, recipe)
     except GrammarError as error:
-        if constraint.kind != JSON_SCHEMA:
-            raise
         search = _FaultSearch(recipe, str(error), began + recipe.limits.fault_search_seconds)
         search.longest_seconds = time.thread_time() - started
-        raise SchemaError(str(error), path_of_fault(constraint.text, search.is_fault)) from None
+        raise _with_path(constraint, search) from None
     weight_bytes = len(constraint.text) + len(grammar) + int(seconds * _BYTES_PER_SECOND) + _LEAST_BYTES
     return Pristine(matcher, weight_bytes, recipe.mask_seconds)
 
@@ -164,6 +162,17 @@ class _FaultSearch:
         finally:
             self.longest_seconds = max(self.longest_seconds, time.monotonic() - started)
         return False
+
+
+def _with_path(constraint: ConstraintText, search: _FaultSearch) -> ConstraintError:
+    """The refusal with the schema path that it comes from, in so far as it comes from a schema."""
+    if constraint.kind == JSON_SCHEMA:
+        return SchemaError(search.sentence, path_of_fault(constraint.text, search.is_fault))
+    for schema in schemas_inside(constraint, search.recipe.vocabulary):
+        if search.is_fault(schema.prepared):
+            inner = path_of_fault(schema.given, search.is_fault)
+            return SchemaError(search.sentence, schema.path + inner.removeprefix("#"))
+    return GrammarError(search.sentence)
 
 
 def _sentence_for(library_text: str) -> str:

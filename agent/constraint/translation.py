@@ -15,14 +15,15 @@ from agent.constraint.lark.writing import to_lark
 from agent.constraint.matcher import ConstraintVocabulary
 from agent.constraint.optional_runs import refuse_long_optional_runs
 from agent.constraint.structural_tag.parsing import parse_structural_tag
-from agent.constraint.tree import Grammar
+from agent.constraint.tree import EmbeddedSchema, Grammar
 from shared.messages_to_agent import ConstraintText
 
 DEFAULT_ROOT = "root"
 JSON_SCHEMA = "json_schema"
+STRUCTURAL_TAG = "structural_tag"
 MOST_LARK_CHARACTERS = 600_000
 """A literal of a million characters takes 230 MB, half of it while its terminal is read."""
-KINDS = ("gbnf", "ebnf", "regex", JSON_SCHEMA, "structural_tag")
+KINDS = ("gbnf", "ebnf", "regex", JSON_SCHEMA, STRUCTURAL_TAG)
 
 
 def to_library_grammar(constraint: ConstraintText, vocabulary: ConstraintVocabulary, most_bytes: int) -> str:
@@ -36,6 +37,11 @@ def to_library_grammar(constraint: ConstraintText, vocabulary: ConstraintVocabul
     if len(lark) > MOST_LARK_CHARACTERS:
         raise GrammarError("too large when written out; use fewer and shorter literals, or a JSON schema with an enum")
     return str(LLMatcher.grammar_from_lark(lark))
+
+
+def schemas_inside(constraint: ConstraintText, vocabulary: ConstraintVocabulary) -> tuple[EmbeddedSchema, ...]:
+    """The JSON schemas in a structural tag, which was translated before; other kinds hold none."""
+    return _parse(constraint, vocabulary).schemas if constraint.kind == STRUCTURAL_TAG else ()
 
 
 def prepared_grammar(schema: dict[str, Any]) -> str:

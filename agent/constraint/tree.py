@@ -142,11 +142,21 @@ Node = (
 
 
 @dataclass(frozen=True, slots=True)
+class EmbeddedSchema:
+    """A JSON schema in a client's text: where it stands (a JSON pointer), as it was given, and as it was rewritten."""
+
+    path: str
+    given: str | dict[str, Any]
+    prepared: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Grammar:
-    """Rules by name, and the one that describes the whole output."""
+    """Rules by name, and the one that describes the whole output. `schemas`: those of its JSON documents."""
 
     rules: Mapping[str, Node]
     root: str
+    schemas: tuple[EmbeddedSchema, ...] = field(default=(), compare=False, repr=False)
 
 
 EMPTY = Sequence(())

@@ -80,6 +80,20 @@ def test_the_sentence_names_the_innermost_part(compiler: ConstraintCompiler, fau
     assert words in message
 
 
+@pytest.mark.parametrize("fault", ["a pattern and lengths", "too many words"])
+def test_inside_a_structural_tag_the_path_leads_through_the_tag(compiler: ConstraintCompiler, fault: str) -> None:
+    bad, words = FAULTS[fault]
+    schemas = [place(FINE, "#/anyOf/1/prefixItems/1"), place(bad, "#/properties/a~1b/items")]
+    contents = [{"type": "json_schema", "json_schema": schema} for schema in schemas]
+    tags = [{"type": "tag", "begin": f"<{n}>", "content": one, "end": f"</{n}>"} for n, one in enumerate(contents)]
+    tag = {"type": "structural_tag", "format": {"type": "sequence", "elements": tags}}
+    found = compiler.compile(ConstraintText(kind="structural_tag", text=json.dumps(tag)))
+    assert isinstance(found, Failure)
+    assert found.kind is FailureKind.GRAMMAR_INITIALIZATION
+    assert found.message.startswith("#/format/elements/1/content/json_schema/properties/a~1b/items: ")
+    assert words in found.message
+
+
 def test_without_time_to_look_the_whole_schema_is_named() -> None:
     opened = demo_vocabulary()
     hasty = ConstraintLimits(lexer_steps=30_000, fault_search_seconds=0.0)

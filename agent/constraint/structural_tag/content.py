@@ -11,7 +11,7 @@ from agent.constraint.languages.regex import parse_regex
 from agent.constraint.structural_tag.fields import below, quoted, refusal
 from agent.constraint.structural_tag.formats import EbnfText, RegexText, Schema
 from agent.constraint.structural_tag.xml import parameters_of
-from agent.constraint.tree import Choice, JsonDocument, Node, Reference, Repeat, Sequence, Shortest
+from agent.constraint.tree import Choice, EmbeddedSchema, JsonDocument, Node, Reference, Repeat, Sequence, Shortest
 
 
 class Contents:
@@ -19,6 +19,7 @@ class Contents:
 
     def __init__(self) -> None:
         self.rules: dict[str, Node] = {}
+        self.schemas: list[EmbeddedSchema] = []
 
     def shared(self, node: Node) -> Reference:
         """A rule of its own, for what is said in several places."""
@@ -64,10 +65,12 @@ class Contents:
         if not isinstance(schema, dict | str):
             raise refusal(path, "must be a JSON schema: an object or true")
         try:
-            return JsonDocument(prepare_schema(schema))
+            prepared = prepare_schema(schema)
         except SchemaError as error:
             sentence = str(error).removeprefix(f"{error.path}: ")
             raise refusal(path + error.path.removeprefix("#"), sentence) from None
+        self.schemas.append(EmbeddedSchema(path, schema, prepared))
+        return JsonDocument(prepared)
 
 
 def renamed(node: Node, names: dict[str, str]) -> Node:
