@@ -17,8 +17,8 @@ from agent.core.prompt_lookup import PromptLookup
 from agent.core.sequence import MemberSequence
 
 DRAFT_TOKENS = 15
-"""A right guess pays for several wrong ones: on two cores a further row costs a fifth of a step at most. With one to
-eight answers of a schema, a regular expression and a grammar 15 was as good as 7, or up to a third better."""
+"""On two cores a further row costs a fifth of a step with one answer, so a right guess pays for four wrong ones. Beside
+eight answers it costs an eighth, as much as the token is worth: there is nothing left to win."""
 
 Planned = Sequence[tuple[MemberSequence, PlannedRun]]
 
@@ -27,7 +27,7 @@ class Drafting:
     """Shares a step's draft tokens out, and keeps count of them."""
 
     def __init__(self, draft_tokens: int) -> None:
-        """`draft_tokens`: most in a step with one generating member; each further one takes one away."""
+        """`draft_tokens`: most in a step with one row of logits; each further row takes two away."""
         self._draft_tokens = draft_tokens
         self.drafted_tokens = 0
         self.accepted_tokens = 0
@@ -40,7 +40,7 @@ class Drafting:
     def lengthen(self, planned: Planned, room: int) -> list[PlannedRun]:
         """The runs with guesses after those that end with a member's newest token. `room`: rows and cells to spare."""
         outputs = sum(run.wants_logits for _, run in planned)
-        left = min(room, self._draft_tokens + 1 - outputs, MOST_LOGITS_ROWS - outputs)
+        left = min(room, self._draft_tokens - 2 * (outputs - 1), MOST_LOGITS_ROWS - outputs)
         guessable = sum(_may_be_guessed(*pair) for pair in planned) if left > 0 else 0
         runs = []
         for sequence, run in planned:

@@ -29,7 +29,7 @@ class NextTokens:
             events += verdict.events
             news = tuple(sequence.tokens[known:])
             if verdict.ends or news != tuple(run.tokens[known - start : known - start + len(news)]):
-                return replace(verdict, events=events)
+                return verdict if len(events) == len(verdict.events) else replace(verdict, events=events)
 
     def _next(self, sequence: MemberSequence, row: LogitsRow) -> TokenVerdict:
         """Read what the model said, then mask: penalties and truncations choose among what may follow."""
