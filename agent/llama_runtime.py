@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from agent.core.drafting import DRAFT_TOKENS
 from agent.core.swap_events import Problem, Proof, Proved
-from agent.llama.adapters import load_adapters, title
+from agent.llama.adapters import load_adapters
 from agent.llama.backend import LlamaBackend
 from agent.llama.context import LlamaContext
 from agent.llama.context_parameters import ContextParameters
@@ -19,14 +19,15 @@ from agent.llama.trial_process import TrialOrder, run_trial
 from agent.llama.vocabulary import VocabularyLease, load_vocabulary
 from agent.llama_constraints import LlamaConstraints, open_constraints
 from agent.llama_loaded_model import EngineOutlet, EngineSize, LlamaLoadedModel, ModelParts
+from agent.llama_problems import adapter_paths, notes_on, problem, problem_of, problem_of_file
 from agent.model_files.adapters import check_adapters
-from agent.model_files.errors import ModelFileError, ModelFileMissing
+from agent.model_files.errors import ModelFileError
 from agent.model_files.source import FileProblem, ResolvedModel, SourceRefused, resolve
 from agent.model_files.stamps import FileStamps, stamps_of
 from agent.model_port import KeepLoading, LoadedModel, LoadGivenUpError
 from agent.sampling.token_sampler import TokenSampler
-from agent.swap_jobs import model_path_of, source_path
-from shared.agent_status import MAX_TEXT_CHARACTERS, AgentIssue, IssueKind
+from agent.swap_jobs import model_path_of
+from shared.agent_status import IssueKind
 from shared.chat_template_check import compile_fault
 from shared.desired_state import AgentDesiredState
 
@@ -90,26 +91,26 @@ class LlamaRuntime:
         override = state.chat_template_override
         if override is not None and (fault := compile_fault(override.content)) is not None:
             sentence = f"the chat template override does not compile: {fault}"
-            return _problem(IssueKind.CHAT_TEMPLATE_DOES_NOT_COMPILE, path, sentence, may_pass=False)
+            return problem(IssueKind.CHAT_TEMPLATE_DOES_NOT_COMPILE, path, sentence, may_pass=False)
         resolved = resolve(state.model)
         if isinstance(resolved, ResolvedModel):
-            notes = _notes(state, path, resolved.header.chat_template)
+            notes = notes_on(state, path, resolved.header.chat_template)
             if not reload:
                 return Proved(_LlamaProof(None), notes)
             try:
-                check_adapters(_adapter_paths(state), resolved.header)
+                check_adapters(adapter_paths(state), resolved.header)
                 return Proved(_LlamaProof(_try_and_open(resolved, state, keep_loading)), notes)
             except ModelFileError as error:
-                return _problem_of_file(error, error.path)
+                return problem_of_file(error, error.path)
             except (ModelCannotBeLoaded, ModelLoadAborted, ContextCannotBeCreated) as error:
-                return _problem_of(error, state)
+                return problem_of(error, state)
         if not reload:
             # The file went away under the model that serves, and that goes on serving from memory.
-            return Proved(_LlamaProof(None), _notes(state, path, None))
+            return Proved(_LlamaProof(None), notes_on(state, path, None))
         if isinstance(resolved, SourceRefused):
-            return _problem(IssueKind.MODEL_CANNOT_BE_LOADED, path, resolved.sentence, may_pass=False)
+            return problem(IssueKind.MODEL_CANNOT_BE_LOADED, path, resolved.sentence, may_pass=False)
         if isinstance(resolved, FileProblem):
-            return _problem_of_file(resolved.error, path)
+            return problem_of_file(resolved.error, path)
         raise ValueError("a state without a model needs no proof")
 
     def load(self, state: AgentDesiredState, proof: Proof, keep_loading: KeepLoading) -> LoadedModel | Problem:
@@ -126,7 +127,7 @@ class LlamaRuntime:
             return on_a_passing_thread(lambda: self._load(state, opened, keep_loading))
         except (ModelCannotBeLoaded, ModelLoadAborted, ContextCannotBeCreated) as error:
             opened.release()
-            return _problem_of(error, state)
+            return problem_of(error, state)
         except BaseException:
             opened.release()
             raise
@@ -152,7 +153,7 @@ class LlamaRuntime:
             use_mmap=False,
         )
         try:
-            adapters = load_adapters(model, _adapter_paths(state))
+            adapters = load_adapters(model, adapter_paths(state))
             context = LlamaContext(
                 model,
                 ContextParameters(
@@ -197,7 +198,7 @@ def _try_and_open(resolved: ResolvedModel, state: AgentDesiredState, keep_loadin
         n_batch=parameters.n_batch,
         k_cache_dtype=parameters.k_cache_dtype.value,
         v_cache_dtype=parameters.v_cache_dtype.value,
-        adapters=_adapter_paths(state),
+        adapters=adapter_paths(state),
     )
     run_trial(order, keep_loading, weight_bytes)
     vocabulary = load_vocabulary(resolved.path)
@@ -217,59 +218,5 @@ def _may_compute(weight_bytes: int) -> bool:
     return weight_bytes <= COMPUTED_WEIGHT_BYTES and fits
 
 
-def _adapter_paths(state: AgentDesiredState) -> dict[str, str]:
-    return {name: source.LocalToAgent for name, source in (state.lora_adapters or {}).items()}
-
-
 def _files(resolved: ResolvedModel, state: AgentDesiredState) -> tuple[str, ...]:
-    return (*resolved.parts, *_adapter_paths(state).values())
-
-
-def _problem_of(
-    error: ModelCannotBeLoaded | ModelLoadAborted | ContextCannotBeCreated, state: AgentDesiredState
-) -> Problem:
-    """Raises LoadGivenUpError when that is what it was."""
-    if isinstance(error, ModelLoadAborted):
-        raise LoadGivenUpError from None
-    is_of_slots = isinstance(error, ContextCannotBeCreated)
-    kind = IssueKind.SLOT_CANNOT_START if is_of_slots else IssueKind.MODEL_CANNOT_BE_LOADED
-    return _problem(kind, _path_at_fault(str(error), state), str(error), may_pass=True)
-
-
-def _path_at_fault(sentence: str, state: AgentDesiredState) -> str:
-    """Of the adapter that the sentence names, if it does: it may come from another process."""
-    at_fault = (path for name, path in _adapter_paths(state).items() if title(name) in sentence)
-    return next(at_fault, model_path_of(state))
-
-
-def _problem_of_file(error: ModelFileError, path: str) -> Problem:
-    is_missing = isinstance(error, ModelFileMissing)
-    kind = IssueKind.MODEL_FILE_DOES_NOT_EXIST if is_missing else IssueKind.MODEL_CANNOT_BE_LOADED
-    return _problem(kind, path, str(error), may_pass=True)
-
-
-def _notes(state: AgentDesiredState, path: str, model_template: str | None) -> tuple[AgentIssue, ...]:
-    """What is wrong with the state, and does not keep its model from serving raw prompts."""
-    notes = []
-    if state.multimodal_projection != "None":
-        detail = "not supported yet: images; the projection is ignored and text is served"
-        notes.append(
-            AgentIssue(
-                kind=IssueKind.MULTIMODAL_PROJECTION_CANNOT_BE_LOADED,
-                model_path=source_path(state.multimodal_projection),
-                detail=detail,
-            )
-        )
-    if state.chat_template_override is not None:
-        return tuple(notes)
-    if model_template is None:
-        detail = "the model file has no chat template and the state overrides none: only raw prompts work"
-        notes.append(AgentIssue(kind=IssueKind.UNABLE_TO_FIND_CHAT_TEMPLATE, model_path=path, detail=detail))
-    elif (fault := compile_fault(model_template)) is not None:
-        detail = f"the model's own chat template does not compile: {fault}; only raw prompts work"
-        notes.append(AgentIssue(kind=IssueKind.CHAT_TEMPLATE_DOES_NOT_COMPILE, model_path=path, detail=detail))
-    return tuple(notes)
-
-
-def _problem(kind: IssueKind, path: str, sentence: str, *, may_pass: bool) -> Problem:
-    return Problem((AgentIssue(kind=kind, model_path=path, detail=sentence[:MAX_TEXT_CHARACTERS]),), may_pass)
+    return (*resolved.parts, *adapter_paths(state).values())
