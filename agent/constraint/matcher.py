@@ -8,8 +8,6 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import takewhile
-from operator import eq
 from random import Random
 
 import numpy as np
@@ -96,17 +94,11 @@ class LlguidanceMatcher:
             return False
         if self._forced:
             return token == self._forced[0]
-        return self._validated([token]) == 1
-
-    def allowed_in_turn(self, tokens: Sequence[int]) -> int:
-        """How many of `tokens` may follow one after the other, none of which ends the output; 0 when it failed."""
-        vocabulary = self._vocabulary
-        usable = list(takewhile(lambda one: one not in vocabulary.end_tokens and 0 <= one < vocabulary.size, tokens))
-        if self._failed or not usable:
-            return 0
-        if self._forced:
-            return sum(takewhile(bool, map(eq, usable, self._forced)))
-        return self._validated(usable)
+        started = time.thread_time()
+        is_allowed = self._matcher.validate_tokens([token]) == 1
+        if self._is_broken():
+            return self._fail()
+        return self._charge(started) and is_allowed
 
     def accept(self, token: int) -> bool:
         """The token was sampled. False: the constraint failed or refuses it, which is final."""
@@ -199,14 +191,6 @@ class LlguidanceMatcher:
         ends = self._vocabulary.end_tokens
         end = next((index for index, token in enumerate(tokens) if token in ends), len(tokens))
         return tokens[:end]
-
-    def _validated(self, tokens: list[int]) -> int:
-        """How many of the tokens the library lets follow from here; 0, and failed, when it broke or took too long."""
-        started = time.thread_time()
-        count = int(self._matcher.validate_tokens(tokens))
-        if self._is_broken():
-            self._fail()
-        return count if self._charge(started) and not self._failed else 0
 
     def _is_broken(self) -> bool:
         if not self._matcher.is_error():

@@ -143,10 +143,6 @@ class ConstraintMatcher(Protocol):
         """Whether the mask would leave this token, at a tenth of a mask's cost. False is also "ask the mask": of tokens
         that end the generation, and when the constraint failed."""
 
-    def allowed_in_turn(self, tokens: Sequence[int]) -> int:
-        """How many of `tokens`, which are none forced already, may follow one after the other: up to the first that may
-        not, or that ends the generation. Accepts none of them; 0 when it failed."""
-
     def accept(self, token: int) -> bool:
         """The token was sampled (never one that ends the generation); false when it failed or refuses the token."""
 

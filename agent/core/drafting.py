@@ -4,8 +4,9 @@ A guess is never believed. Each token is sampled from its own row of logits, wit
 would have had anyway; a guess only says what that row may be computed from before it is known. So answers stay what
 they are, and what was guessed wrong leaves the memory again.
 
-Only constrained answers are guessed: they repeat their form, and the constraint throws out beforehand most of what
-cannot come true. Where the memory cannot be cut (recurrent models) nobody is.
+Only constrained answers are guessed: they repeat their form. The constraint is not asked about a guess. That would not
+make guesses faster, and what breaks or is spent in a matcher on the way would end the request. Where the memory cannot
+be cut (recurrent models) nobody is guessed.
 """
 
 from collections.abc import Sequence
@@ -68,8 +69,5 @@ def _may_be_guessed(sequence: MemberSequence, run: PlannedRun) -> bool:
 
 
 def guess_of(sequence: MemberSequence, most: int) -> Sequence[int]:
-    """What the lookup names and the constraint lets follow, at most `most` tokens."""
-    if sequence.lookup is None or sequence.constraint is None:
-        return ()
-    guess = sequence.lookup.guess(sequence.tokens, most)
-    return guess[: sequence.constraint.allowed_in_turn(guess)] if guess else ()
+    """What the lookup names, at most `most` tokens."""
+    return () if sequence.lookup is None else sequence.lookup.guess(sequence.tokens, most)

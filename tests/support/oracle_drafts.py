@@ -11,7 +11,7 @@ from tests.support.scripted_constraint import ScriptedMatcher, expected_constrai
 
 
 def use_oracle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until the patch is undone. The constraint is not asked, so guesses also hold what it forbids, and the end."""
+    """Until the patch is undone. Guesses also hold what the constraint forbids, and the end."""
     monkeypatch.setattr(drafting, "guess_of", _guess)
 
 

@@ -67,16 +67,6 @@ class ScriptedMatcher:
         self._check_broken()
         return not self.failed and token != END_TOKEN and token in self.script.allowed(self.accepted)
 
-    def allowed_in_turn(self, tokens: Sequence[int]) -> int:
-        self.calls.append("allowed_in_turn")
-        self._check_broken()
-        follow = list(self.accepted)
-        for count, token in enumerate(tokens):
-            if self.failed or token == END_TOKEN or token not in self.script.allowed(follow):
-                return count
-            follow.append(token)
-        return len(tokens)
-
     def accept(self, token: int) -> bool:
         self.calls.append("accept")
         assert token != END_TOKEN, "the end is not part of the output"

@@ -3,7 +3,6 @@
 import ctypes
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -64,8 +63,8 @@ class ScriptedLLMatcher:
 
     def validate_tokens(self, tokens: Sequence[int]) -> int:
         self._called("validate")
-        pairs = zip(tokens, self.places[self.position :], strict=False)
-        return 0 if self.error else len(list(takewhile(lambda pair: pair[0] in pair[1], pairs)))
+        assert len(tokens) == 1
+        return int(not self.error and tokens[0] in self._allowed())
 
     def compute_ff_tokens(self) -> list[int]:
         self._called("forced")

@@ -1,6 +1,5 @@
 """What one sampled token does to an answer."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -212,9 +211,6 @@ class ForcedRun:
 
     def allows(self, token: int) -> bool:
         return True
-
-    def allowed_in_turn(self, tokens: Sequence[int]) -> int:
-        return len(tokens)
 
     def accept(self, token: int) -> bool:
         return True

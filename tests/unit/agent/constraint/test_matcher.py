@@ -50,33 +50,6 @@ def test_what_may_follow_can_be_asked_without_a_mask() -> None:
     assert "mask" not in scripted.calls
 
 
-def test_how_many_guesses_may_follow_can_be_asked_without_accepting_them() -> None:
-    matcher, scripted = walk_of([{1, 3}, {2}, {4, END}, {5}])
-    asked: tuple[list[int], ...] = ([3, 2, 4, 5], [3, 2, 5, 5], [2], [3, 2, END, 5], [3, SIZE], [-1, 3], [])
-    assert [matcher.allowed_in_turn(tokens) for tokens in asked] == [4, 2, 0, 2, 1, 0, 0]
-    assert scripted.position == 0
-    assert matcher.accept(3)
-    assert list(matcher.take_forced(1)) == [2]
-    assert matcher.allowed_in_turn([4, 5]) == 2
-
-
-def test_guesses_are_held_against_tokens_that_are_forced_already() -> None:
-    matcher, scripted = walk_of([{1}, {2}, {3}, {4}])
-    assert list(matcher.take_forced(1)) == [1]
-    assert [matcher.allowed_in_turn(tokens) for tokens in ([2, 3], [2, 4], [3], [2, 3, 4, 5])] == [2, 1, 0, 3]
-    assert "validate" not in scripted.calls
-
-
-def test_no_guess_may_follow_an_error_or_a_walk_that_took_too_long() -> None:
-    matcher, _ = walk_of([{1}, {2}], breaks_at=1)
-    assert matcher.accept(1)
-    assert matcher.allowed_in_turn([2]) == 0
-    assert matcher.failed
-    slow, _ = walk_of([{1, 2}], run_seconds=0, run_seconds_per_token=0)
-    assert slow.allowed_in_turn([1]) == 0
-    assert slow.failed
-
-
 def test_nothing_may_follow_an_error_that_is_met_while_asking() -> None:
     matcher, _ = walk_of([{1}, {2}], breaks_at=1)
     assert matcher.allows(1)
