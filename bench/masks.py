@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.constraint.compiler import ConstraintCompiler
-from agent.constraint.matcher import LlguidanceMatcher
+from agent.constraint.pristine import ConstraintWalk
 from agent.llama.vocabulary import LlamaVocabulary
 from agent.llama_constraints import open_constraint_vocabulary
 from bench import protocol, report
@@ -93,7 +93,7 @@ class _Bench:
             f"{len(along)}, {len(at_random)}",
         ]
 
-    def _along(self, matcher: LlguidanceMatcher, document: bytes) -> Iterator[_Cost]:
+    def _along(self, matcher: ConstraintWalk, document: bytes) -> Iterator[_Cost]:
         """Masks where the document goes on; its tokens are found anew after each forced run."""
         pieces = self._vocabulary.token_piece
         row = np.zeros(self._vocabulary.size, dtype=np.float32)
@@ -109,7 +109,7 @@ class _Bench:
                 raise SystemExit(f"a document of the benchmark is not what its constraint allows, at byte {at}")
             at += len(pieces(token))
 
-    def _at_random(self, matcher: LlguidanceMatcher, chance: np.random.Generator) -> Iterator[_Cost]:
+    def _at_random(self, matcher: ConstraintWalk, chance: np.random.Generator) -> Iterator[_Cost]:
         size = self._vocabulary.size
         frequency = -np.log(np.arange(1, size + 1, dtype=np.float32))
         tokens = 0
@@ -124,7 +124,7 @@ class _Bench:
                 break  # the end
 
 
-def _masked(matcher: LlguidanceMatcher, row: NDArray[np.float32]) -> _Cost:
+def _masked(matcher: ConstraintWalk, row: NDArray[np.float32]) -> _Cost:
     began = time.perf_counter()
     matcher.allows_any()
     computed = time.perf_counter()
@@ -140,7 +140,7 @@ def _masks(costs: list[_Cost]) -> Iterator[str]:
     yield f"{p99:.2f} ms, {_MASK_P99_MS.verdict(p99)}"
 
 
-def _timed(compiler: ConstraintCompiler, constraint: ConstraintText) -> tuple[LlguidanceMatcher, float]:
+def _timed(compiler: ConstraintCompiler, constraint: ConstraintText) -> tuple[ConstraintWalk, float]:
     began = time.perf_counter()
     matcher = compiler.compile(constraint)
     if isinstance(matcher, Failure):

@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 
 from agent.constraint.cache import LeastRecentlyUsed
 from agent.constraint.compile_threads import CompileThreads, Job
-from agent.constraint.compiling import FAILED, PARAMETER, Pristine, Recipe, compile_constraint, refusal
+from agent.constraint.compiling import FAILED, PARAMETER, compile_constraint, refusal
 from agent.constraint.limits import ConstraintLimits
-from agent.constraint.matcher import ConstraintVocabulary, LlguidanceMatcher
+from agent.constraint.matcher import ConstraintVocabulary
+from agent.constraint.pristine import ConstraintWalk, Pristine, Recipe
 from agent.constraint.token_mask import MaskWriter
 from agent.core.statistics import CompilerStatistics
 from shared.agent_figures import COMPILE_SECONDS_EDGES, MASK_SECONDS_EDGES, Histogram
@@ -67,7 +68,7 @@ class ConstraintCompiler:
     def __repr__(self) -> str:
         return f"<ConstraintCompiler {self._compiled!r}, {len(self._flights)} under way, {self._threads!r}>"
 
-    def compile(self, constraint: ConstraintText) -> LlguidanceMatcher | Failure:
+    def compile(self, constraint: ConstraintText) -> ConstraintWalk | Failure:
         """A matcher at its start, for one request; or a failure of the request's own. Blocks: 0.1 ms for what is
         kept, `answer_seconds` at most for what is not."""
         recipe = self._recipe
@@ -75,7 +76,7 @@ class ConstraintCompiler:
             return Failure(FailureKind.INTERNAL, MODEL_GOES, PARAMETER)
         found = self._find_or_begin(constraint, recipe)
         outcome = found if not isinstance(found, _Flight) else self._wait(constraint, found)
-        return outcome if isinstance(outcome, Failure) else recipe.walk_of(outcome.copy(), outcome.wear)
+        return outcome if isinstance(outcome, Failure) else recipe.walk(outcome.root, outcome.wear)
 
     def statistics(self) -> CompilerStatistics:
         """How much was compiled and kept."""

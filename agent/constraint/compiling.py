@@ -5,7 +5,6 @@ sorted into sentences of ours and never shown.
 """
 
 import logging
-import threading
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +13,15 @@ from llguidance import LLMatcher, LLParserLimits
 
 from agent.constraint.errors import ConstraintError, GrammarError, SchemaError
 from agent.constraint.json_schema import path_of_fault
-from agent.constraint.limits import ConstraintLimits
-from agent.constraint.matcher import ConstraintVocabulary, LlguidanceMatcher, Wear
-from agent.constraint.token_mask import MaskWriter
-from agent.constraint.translation import JSON_SCHEMA, prepared_grammar, schemas_inside, to_library_grammar
-from agent.constraint.trial_run import EMPTY_LANGUAGE, TOO_COMPLEX, walk, warm
-from shared.agent_figures import Histogram
+from agent.constraint.pristine import CompiledPart, Pristine, Recipe
+from agent.constraint.translation import (
+    JSON_SCHEMA,
+    LibraryGrammar,
+    prepared_grammar,
+    schemas_inside,
+    to_library_grammars,
+)
+from agent.constraint.trial_run import EMPTY_LANGUAGE, TOO_COMPLEX, make_first_mask, walk, warm
 from shared.failures import Failure, FailureKind
 from shared.messages_to_agent import ConstraintText
 
@@ -34,8 +36,6 @@ FAILED = "the agent failed while it read the constraint"
 _BYTES_PER_SECOND = 150 << 20
 """What a compiled form weighs cannot be asked. It grows with the CPU time that llguidance took: 110 MB in 1.0 s for
 `a{1000000}`, 26 MB in 0.18 s for an enum of 50,000 words."""
-_LEARNED_BYTES_PER_SECOND = 24 << 20
-"""Per second of masks: 50,000 states in 0.75 s took 18 MB."""
 _LEAST_BYTES = 64 << 10
 
 UNDECIDED = (
@@ -45,42 +45,6 @@ UNDECIDED = (
 _LIMIT_WORDS = ("limit", "too many", "too large", "too complex", "too big", "fuel")
 _EMPTY_WORDS = ("nsatisfiable",)
 _UNDECIDED_WORDS = ("unable to determine if regex is empty",)
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """With what all constraints of a model are compiled."""
-
-    vocabulary: ConstraintVocabulary
-    writer: MaskWriter
-    limits: ConstraintLimits
-    mask_seconds: Histogram | None = None  # counts the masks of requests
-
-    def walk_of(self, matcher: LLMatcher, wear: Wear | None = None) -> LlguidanceMatcher:
-        """One request's walk over a matcher of its own."""
-        return LlguidanceMatcher(matcher, self.vocabulary, self.writer, self.limits, wear)
-
-
-class Pristine:
-    """A compiled constraint that nobody walks. Usable from any thread."""
-
-    __slots__ = ("_compiled_bytes", "_lock", "_matcher", "wear")
-
-    def __init__(self, matcher: LLMatcher, weight_bytes: int, mask_seconds: Histogram | None = None) -> None:
-        self._matcher = matcher
-        self._lock = threading.Lock()
-        self.wear = Wear(mask_seconds)
-        self._compiled_bytes = weight_bytes
-
-    @property
-    def weight_bytes(self) -> int:
-        """An estimate, of what was compiled and of what walks have added to it."""
-        return self._compiled_bytes + int(self.wear.seconds * _LEARNED_BYTES_PER_SECOND)
-
-    def copy(self) -> LLMatcher:
-        """A matcher at the start. Takes 0.05 to 1.5 ms, under a lock: two threads at one matcher raise."""
-        with self._lock:
-            return self._matcher.deep_copy()
 
 
 def failure_kind(constraint: ConstraintText) -> FailureKind:
@@ -111,22 +75,40 @@ def compile_constraint(constraint: ConstraintText, recipe: Recipe) -> Pristine |
 def _compile(constraint: ConstraintText, recipe: Recipe) -> Pristine:
     """Raises ConstraintError."""
     began = time.monotonic()
-    grammar = to_library_grammar(constraint, recipe.vocabulary, recipe.limits.text_bytes)
+    grammars = to_library_grammars(constraint, recipe.vocabulary, recipe.limits.text_bytes)
     started = time.thread_time()
     try:
-        matcher, seconds = _tried(grammar, recipe)
+        root, seconds = _tried(grammars, recipe)
     except GrammarError as error:
         search = _FaultSearch(recipe, str(error), began + recipe.limits.fault_search_seconds)
         search.longest_seconds = time.thread_time() - started
         raise _with_path(constraint, search) from None
-    weight_bytes = len(constraint.text) + len(grammar) + int(seconds * _BYTES_PER_SECOND) + _LEAST_BYTES
-    return Pristine(matcher, weight_bytes, recipe.mask_seconds)
+    texts_bytes = len(constraint.text) + sum(len(grammar.text) for grammar in grammars)
+    weight_bytes = texts_bytes + int(seconds * _BYTES_PER_SECOND) + len(grammars) * _LEAST_BYTES
+    return Pristine(root, weight_bytes, recipe.mask_seconds)
 
 
-def _tried(grammar: str, recipe: Recipe) -> tuple[LLMatcher, float]:
-    """A matcher that was walked for a while, and the CPU time that its compile and first mask took. Raises
-    GrammarError, without a position."""
+def _tried(grammars: tuple[LibraryGrammar, ...], recipe: Recipe) -> tuple[CompiledPart, float]:
+    """The root's part, walked for a while, and the CPU time that compiles and first masks took. Raises GrammarError,
+    without a position."""
     started = time.thread_time()
+    parts = [CompiledPart(_compiled(grammar.text, recipe), grammar.options) for grammar in grammars]
+    for part, grammar in zip(parts, grammars, strict=True):
+        part.entries = tuple((token, parts[number]) for token, number in grammar.entries.items())
+    root = parts[0]
+    for part in parts[1:]:
+        make_first_mask(recipe.walk_of(part.matcher), recipe.limits)
+    first = recipe.walk_of(root.matcher) if root.is_whole else recipe.walk(root)
+    if first.failed:
+        raise GrammarError(TOO_COMPLEX)
+    warm(first, recipe.limits)
+    seconds = time.thread_time() - started
+    walk(recipe.walk(root), recipe.limits)
+    return root, seconds
+
+
+def _compiled(grammar: str, recipe: Recipe) -> LLMatcher:
+    """Raises GrammarError, without a position."""
     limits = LLParserLimits(
         initial_lexer_fuel=recipe.limits.lexer_steps,
         max_lexer_states=recipe.limits.lexer_states,
@@ -135,10 +117,7 @@ def _tried(grammar: str, recipe: Recipe) -> tuple[LLMatcher, float]:
     matcher = LLMatcher(recipe.vocabulary.form, grammar, limits=limits, log_level=0)
     if matcher.is_error():
         raise GrammarError(_sentence_for(matcher.get_error()))
-    warm(recipe.walk_of(matcher), recipe.limits)
-    seconds = time.thread_time() - started
-    walk(recipe.walk_of(matcher.deep_copy()), recipe.limits)
-    return matcher, seconds
+    return matcher
 
 
 @dataclass(slots=True)
@@ -156,7 +135,7 @@ class _FaultSearch:
         if started + self.longest_seconds > self.deadline:
             return None
         try:
-            _tried(prepared_grammar(part), self.recipe)
+            _tried((LibraryGrammar(prepared_grammar(part)),), self.recipe)
         except ConstraintError as error:
             return str(error) == self.sentence
         finally:

@@ -17,6 +17,7 @@ from agent.constraint.tree import (
     Shortest,
     TokenNamed,
     TokenSet,
+    children,
 )
 
 _MOST_SHOWN = 60
@@ -36,16 +37,8 @@ def _names_tokens(node: Node) -> bool:
         found = pending.pop()
         if isinstance(found, TokenNamed | TokenSet):
             return True
-        pending.extend(_children(found))
+        pending.extend(children(found))
     return False
-
-
-def _children(node: Node) -> tuple[Node, ...]:
-    if isinstance(node, Sequence):
-        return node.parts
-    if isinstance(node, Choice):
-        return node.options
-    return (node.body,) if isinstance(node, Repeat | Shortest) else ()
 
 
 def _resolved(node: Node, vocabulary: ConstraintVocabulary) -> Node:

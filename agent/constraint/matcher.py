@@ -15,7 +15,16 @@ from llguidance import LLMatcher, LLTokenizer
 from numpy.typing import NDArray
 
 from agent.constraint.limits import ConstraintLimits
-from agent.constraint.token_mask import Bits, MaskWriter, allowed_tokens, allows_any, drawn_token, new_bits
+from agent.constraint.token_mask import (
+    Bits,
+    MaskWriter,
+    allow,
+    allowed_tokens,
+    allows_any,
+    drawn_token,
+    forbid,
+    new_bits,
+)
 from shared.agent_figures import Histogram
 
 
@@ -24,9 +33,14 @@ class ConstraintVocabulary:
     """What constraints need of a model. Every matcher holds it, and with it the lease on llama.cpp's vocabulary."""
 
     form: LLTokenizer
-    size: int  # tokens with a logit; `form` may hold one more
+    size: int  # tokens with a logit; `form` may hold more
     end_tokens: tuple[int, ...]  # all tokens that end a generation
     lease: object = None  # what must live as long as `form` is used
+
+    @property
+    def spare_tokens(self) -> range:
+        """Ids that `form` knows, and that no model can sample. The one before them may stand for the end."""
+        return range(self.size + 1, self.form.vocab_size)
 
 
 class Wear:
@@ -50,6 +64,22 @@ class Wear:
             self._mask_seconds.observe(seconds)
 
 
+class TimeSpent:
+    """The engine's time that one request's walk takes, against its share: so much, and so much for each token."""
+
+    __slots__ = ("_limits", "seconds")
+
+    def __init__(self, limits: ConstraintLimits) -> None:
+        self._limits = limits
+        self.seconds = 0.0
+
+    def charge(self, started: float, tokens: int) -> bool:
+        """Add the CPU time of this thread since `started`; false when that was more than the walk's share after so many
+        tokens."""
+        self.seconds += time.thread_time() - started
+        return self.seconds <= self._limits.run_seconds + tokens * self._limits.run_seconds_per_token
+
+
 class LlguidanceMatcher:
     """Implements `ConstraintMatcher` (agent/core/backend.py). Not thread-safe: one owner at a time."""
 
@@ -65,27 +95,26 @@ class LlguidanceMatcher:
         self._wear = wear or Wear()
         self._vocabulary = vocabulary
         self._writer = writer
-        self._limits = limits
         self._bits: Bits = new_bits(vocabulary.form.vocab_size)
         self._forced: deque[int] = deque()  # known to follow, not consumed yet
         self._tokens = 0
-        self._spent_seconds = 0.0
+        self._spent = TimeSpent(limits)
         self._failed = bool(matcher.is_error())
 
     def __repr__(self) -> str:
         state = "failed" if self._failed else "finished" if self.is_finished else "walking"
-        return f"<LlguidanceMatcher {self._tokens} tokens, {self._spent_seconds * 1e3:.1f} ms, {state}>"
+        return f"<LlguidanceMatcher {self._tokens} tokens, {self._spent.seconds * 1e3:.1f} ms, {state}>"
 
     # The port
 
     def mask(self, logits: NDArray[np.float32]) -> bool:
         """-inf for every token that may not follow, in place. False: the constraint failed; the row is untouched."""
-        started, spent_before = time.thread_time(), self._spent_seconds
+        started, spent_before = time.thread_time(), self._spent.seconds
         if not self._fill_bits():
             return False
         self._writer.apply(logits, self._bits)
         is_within_bounds = self._charge(started)
-        self._wear.masked(self._spent_seconds - spent_before)
+        self._wear.masked(self._spent.seconds - spent_before)
         return is_within_bounds
 
     def allows(self, token: int) -> bool:
@@ -137,6 +166,11 @@ class LlguidanceMatcher:
         return taken if self._charge(started) else ()
 
     @property
+    def temperature(self) -> None:
+        """The request's own: a grammar without rule options asks for none."""
+        return None
+
+    @property
     def is_finished(self) -> bool:
         """Whether the text satisfies the constraint and nothing but the end can follow."""
         return not self._failed and bool(self._matcher.is_stopped())
@@ -170,7 +204,7 @@ class LlguidanceMatcher:
             return False
         if self._forced:
             self._bits.fill(0)
-            self._allow(self._forced[0])
+            allow(self._bits, self._forced[0])
             return True
         started = time.thread_time()
         self._matcher.unsafe_compute_mask_ptr(self._bits.ctypes.data, self._bits.nbytes)
@@ -180,7 +214,7 @@ class LlguidanceMatcher:
         if not self._matcher.is_accepting():
             # A grammar may name control tokens. One that would end the answer can only stand at its end.
             for token in self._vocabulary.end_tokens:
-                self._forbid(token)
+                forbid(self._bits, token)
         return bool(self._bits.any()) or self._fail()
 
     def _find_forced(self) -> Sequence[int]:
@@ -205,14 +239,4 @@ class LlguidanceMatcher:
 
     def _charge(self, started: float) -> bool:
         """False, and failed, when this walk has taken more than its share of the engine's time."""
-        self._spent_seconds += time.thread_time() - started
-        limits = self._limits
-        if self._spent_seconds > limits.run_seconds + self._tokens * limits.run_seconds_per_token:
-            return self._fail()
-        return True
-
-    def _allow(self, token: int) -> None:
-        self._bits.view(np.uint32)[token // 32] |= np.uint32(1 << token % 32)
-
-    def _forbid(self, token: int) -> None:
-        self._bits.view(np.uint32)[token // 32] &= np.uint32(~(1 << token % 32) & 0xFFFFFFFF)
+        return self._spent.charge(started, self._tokens) or self._fail()

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agent.constraint.errors import GrammarError
-from agent.constraint.lark.normal_form import references
 from agent.constraint.lark.rule_order import leaves_first
 from agent.constraint.tree import (
     Choice,
@@ -19,6 +18,7 @@ from agent.constraint.tree import (
     Sequence,
     Shortest,
     SubstringOf,
+    references,
 )
 
 MOST_OPTIONAL_PARTS = 1_000

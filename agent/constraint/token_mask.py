@@ -28,6 +28,16 @@ def new_bits(vocabulary_size: int) -> Bits:
     return np.zeros((vocabulary_size + 31) // 32, dtype=np.int32)
 
 
+def allow(bits: Bits, token: int) -> None:
+    """Set the token's bit, in place."""
+    bits.view(np.uint32)[token // 32] |= np.uint32(1 << token % 32)
+
+
+def forbid(bits: Bits, token: int) -> None:
+    """Clear the token's bit, in place."""
+    bits.view(np.uint32)[token // 32] &= np.uint32(~(1 << token % 32) & 0xFFFFFFFF)
+
+
 def allowed_tokens(bits: Bits, vocabulary_size: int) -> NDArray[np.intp]:
     """The ids that `bits` allows, ascending."""
     words = np.flatnonzero(bits)

@@ -1,6 +1,8 @@
 """From a client's constraint to the text that llguidance compiles, whatever the language it was written in."""
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from llguidance import LLMatcher
@@ -14,8 +16,9 @@ from agent.constraint.languages.regex import parse_regex
 from agent.constraint.lark.writing import to_lark
 from agent.constraint.matcher import ConstraintVocabulary
 from agent.constraint.optional_runs import refuse_long_optional_runs
+from agent.constraint.rule_options.splitting import split
 from agent.constraint.structural_tag.parsing import parse_structural_tag
-from agent.constraint.tree import EmbeddedSchema, Grammar
+from agent.constraint.tree import NO_OPTIONS, EmbeddedSchema, Grammar, RuleOptions
 from shared.messages_to_agent import ConstraintText
 
 DEFAULT_ROOT = "root"
@@ -26,14 +29,33 @@ MOST_LARK_CHARACTERS = 600_000
 KINDS = ("gbnf", "ebnf", "regex", JSON_SCHEMA, STRUCTURAL_TAG)
 
 
-def to_library_grammar(constraint: ConstraintText, vocabulary: ConstraintVocabulary, most_bytes: int) -> str:
-    """What `LLMatcher` takes. Raises ConstraintError with a sentence for the client."""
+@dataclass(frozen=True, slots=True)
+class LibraryGrammar:
+    """What `LLMatcher` takes. Of a rule with options, and of the root of a grammar that has some: `entries` are by the
+    token that stands for a rule the number of that rule's grammar."""
+
+    text: str
+    options: RuleOptions = NO_OPTIONS
+    entries: Mapping[int, int] = field(default_factory=dict)
+
+
+def to_library_grammars(
+    constraint: ConstraintText, vocabulary: ConstraintVocabulary, most_bytes: int
+) -> tuple[LibraryGrammar, ...]:
+    """One, and one more for each rule with options. Raises ConstraintError with a sentence for the client."""
     _check_text(constraint.text, most_bytes)
     if constraint.kind == JSON_SCHEMA:
-        return prepared_grammar(prepare_schema(constraint.text))
+        return (LibraryGrammar(prepared_grammar(prepare_schema(constraint.text))),)
     parsed = resolve_tokens(_parse(constraint, vocabulary), vocabulary)
     refuse_long_optional_runs(parsed.rules)
-    lark = to_lark(parsed, OPTIONS)
+    if not parsed.options:
+        return (LibraryGrammar(_library_text(parsed)),)
+    parts = split(parsed, vocabulary.spare_tokens)
+    return tuple(LibraryGrammar(_library_text(part.grammar), part.options, part.entries) for part in parts)
+
+
+def _library_text(grammar: Grammar) -> str:
+    lark = to_lark(grammar, OPTIONS)
     if len(lark) > MOST_LARK_CHARACTERS:
         raise GrammarError("too large when written out; use fewer and shorter literals, or a JSON schema with an enum")
     return str(LLMatcher.grammar_from_lark(lark))

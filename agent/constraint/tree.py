@@ -4,7 +4,7 @@ A tree is a value and says what a language *is*; how it is matched is the back e
 Unicode without the surrogates (0xD800 to 0xDFFF), which no UTF-8 output can hold.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -151,13 +151,49 @@ class EmbeddedSchema:
 
 
 @dataclass(frozen=True, slots=True)
+class RuleOptions:
+    """What a rule asks for besides its language. `max_tokens`: from this many on an occurrence of it ends where it can.
+    `temperature`: for tokens that are sampled while it is the innermost such rule that is open."""
+
+    max_tokens: int | None = None
+    temperature: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Grammar:
-    """Rules by name, and the one that describes the whole output. `schemas`: those of its JSON documents."""
+    """Rules by name, and the one that describes the whole output. `options`: of rules that have some. `schemas`: those
+    of its JSON documents."""
 
     rules: Mapping[str, Node]
     root: str
+    options: Mapping[str, RuleOptions] = field(default_factory=dict)
     schemas: tuple[EmbeddedSchema, ...] = field(default=(), compare=False, repr=False)
 
 
+NO_OPTIONS = RuleOptions()
 EMPTY = Sequence(())
 NOTHING = Choice(())
+
+
+def references(node: Node) -> Iterable[str]:
+    """The names of the rules that the node refers to, each as often as it does."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, Reference):
+            yield current.name
+        else:
+            stack.extend(children(current))
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """The nodes directly inside."""
+    match node:
+        case Sequence(parts):
+            return parts
+        case Choice(options):
+            return options
+        case Repeat(body) | Shortest(body):
+            return (body,)
+        case _:
+            return ()

@@ -6,10 +6,11 @@ tokens, and `a{1000000}`, which takes a second for one mask. Costs are CPU time 
 
 import random
 import time
+from collections.abc import Sequence
+from typing import Protocol
 
 from agent.constraint.errors import GrammarError
 from agent.constraint.limits import ConstraintLimits
-from agent.constraint.matcher import LlguidanceMatcher
 
 EMPTY_LANGUAGE = "no output can satisfy this; check for rules that never end and conditions that exclude each other"
 TOO_COMPLEX = "too complex to follow while text is generated; make repetitions, alternatives and their nesting smaller"
@@ -17,17 +18,41 @@ TOO_COMPLEX = "too complex to follow while text is generated; make repetitions, 
 _FORCED_AT_ONCE = 64
 
 
-def warm(pristine: LlguidanceMatcher, limits: ConstraintLimits) -> None:
+class TriedWalk(Protocol):
+    """As much as is asked of a walk here (see matcher.LlguidanceMatcher)."""
+
+    @property
+    def is_finished(self) -> bool: ...
+
+    @property
+    def failed(self) -> bool: ...
+
+    def allows_any(self) -> bool: ...
+
+    def draw(self, chance: random.Random) -> int | None: ...
+
+    def accept(self, token: int) -> bool: ...
+
+    def take_forced(self, limit: int) -> Sequence[int]: ...
+
+
+def warm(pristine: TriedWalk, limits: ConstraintLimits) -> None:
     """Compute the first mask, for all copies that are taken. Raises GrammarError for an empty language, and for
     first masks that take too long."""
-    started = time.thread_time()
-    if not pristine.allows_any() and not pristine.is_finished:
+    if not make_first_mask(pristine, limits) and not pristine.is_finished:
         raise GrammarError(EMPTY_LANGUAGE)
+
+
+def make_first_mask(pristine: TriedWalk, limits: ConstraintLimits) -> bool:
+    """Whether any token of the vocabulary may come first. Raises GrammarError when that takes too long to say."""
+    started = time.thread_time()
+    allows_any = pristine.allows_any()
     if time.thread_time() - started > limits.first_mask_seconds:
         raise GrammarError(TOO_COMPLEX)
+    return allows_any
 
 
-def walk(matcher: LlguidanceMatcher, limits: ConstraintLimits) -> None:
+def walk(matcher: TriedWalk, limits: ConstraintLimits) -> None:
     """Follow the constraint along tokens drawn at random (the same for the same constraint), as an engine would.
     Uses the matcher up. Raises GrammarError when a step takes too long or the constraint breaks."""
     chance = random.Random(0)
@@ -43,7 +68,7 @@ def walk(matcher: LlguidanceMatcher, limits: ConstraintLimits) -> None:
             return
 
 
-def _step(matcher: LlguidanceMatcher, chance: random.Random) -> bool:
+def _step(matcher: TriedWalk, chance: random.Random) -> bool:
     """True: the constraint is finished, or broken."""
     if matcher.take_forced(_FORCED_AT_ONCE):
         return matcher.is_finished

@@ -87,6 +87,9 @@ class Sampler(Protocol):
     def observe(self, tokens: Sequence[int]) -> None:
         """Let `tokens` (prompt or answer) count for the penalties."""
 
+    def use_temperature(self, temperature: float | None) -> None:
+        """From now on, instead of the one that the request asked for; None: that one again."""
+
     def sample(self, logits: LogitsRow, answer_index: int) -> int | None:
         """The token at `answer_index` of the answer; None when the row allows no token (all -inf, NaN)."""
 
@@ -149,6 +152,10 @@ class ConstraintMatcher(Protocol):
     def take_forced(self, limit: int) -> Sequence[int]:
         """The tokens that must follow, at most `limit` (at least 1) of them, accepted already; often none. Never one
         that ends the generation."""
+
+    @property
+    def temperature(self) -> float | None:
+        """What the constraint wants the next token to be sampled at; None: what the request wants."""
 
     @property
     def is_finished(self) -> bool:

@@ -34,6 +34,8 @@ class NextTokens:
     def _next(self, sequence: MemberSequence, row: LogitsRow) -> TokenVerdict:
         """Read what the model said, then mask: penalties and truncations choose among what may follow."""
         reading = None if sequence.logprobs is None else self._logprobs.read(row, sequence.logprobs)
+        if sequence.constraint is not None:
+            sequence.sampler.use_temperature(sequence.constraint.temperature)
         if not mask_row(sequence, row):
             return TokenVerdict(failure=CONSTRAINT_BROKE)
         if sequence.stops is not None:

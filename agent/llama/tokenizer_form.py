@@ -14,6 +14,11 @@ The library's own have 10 and 30 for 6, 10 and 16. In a string of at most 24 cha
 """
 
 
+SPARE_TOKENS = 33
+"""Past the vocabulary, without a logit and without text. The first is the end for a model that has none; the others
+stand in grammars for rules with options."""
+
+
 def build_tokenizer_form(vocabulary: LlamaVocabulary) -> LLTokenizer:
     """The tokenizer form of `vocabulary`, immutable and usable from any thread.
 
@@ -22,9 +27,9 @@ def build_tokenizer_form(vocabulary: LlamaVocabulary) -> LLTokenizer:
     from ever ending one. Takes 0.4 s for 49,152 tokens and some seconds for 262,144; blocks.
     """
     size = vocabulary.size
+    # The library wants one at least.
     ends = sorted(vocabulary.end_of_generation_tokens, key=lambda token: (token != vocabulary.eos_token, token))
-    # The library wants one at least. A token beyond the vocabulary has no logit and is never sampled.
-    padded_size = size if ends else size + 1
+    padded_size = size + SPARE_TOKENS
     form = lltokenizer_from_vocab(vocabulary.pointer, n_vocab=padded_size, eos_token=ends or [size], slices=[])
     # In two parts: both keep other threads of Python waiting, 0.7 and 1.0 s for 262,144 tokens, 2.4 s in one.
     return form.with_slices(list(SLICES))

@@ -38,22 +38,27 @@ class TokenSampler:
     """
 
     def __init__(self, parameters: SamplingParameters, seed: int, vocabulary_size: int) -> None:
-        in_sglang_order = isinstance(parameters, RequestSampling) and parameters.follows_sglang_order
-        self._penalties = PenaltyWindow(parameters, vocabulary_size, subtracts_first=in_sglang_order)
+        self._in_sglang_order = isinstance(parameters, RequestSampling) and parameters.follows_sglang_order
+        self._penalties = PenaltyWindow(parameters, vocabulary_size, subtracts_first=self._in_sglang_order)
         self._seed = seed
-        self._temperature = min(parameters.temperature, _HOTTEST)
-        # What llama.cpp's float32 makes zero is greedy too; so is NaN.
-        self._is_greedy = not self._temperature >= _COLDEST or parameters.top_k == 1
+        self._wanted_temperature = parameters.temperature
+        self._takes_best = parameters.top_k == 1
         self._top_k = parameters.top_k if 0 < parameters.top_k < vocabulary_size else 0
         self._top_p = parameters.top_p  # on below 1
         self._min_p = parameters.min_p  # on above 0; comparing makes NaN off for both
         self._bias: LogitBias | None = None
-        self._truncation_temperature = 1.0
         if isinstance(parameters, RequestSampling):
             bias = LogitBias(parameters.logit_bias, vocabulary_size)
             self._bias = None if bias.is_off else bias
-            if in_sglang_order and not self._is_greedy:
-                self._truncation_temperature = self._temperature
+        self.use_temperature(None)
+
+    def use_temperature(self, temperature: float | None) -> None:
+        """From now on, instead of the one of the parameters; None: that one again."""
+        self._temperature = min(self._wanted_temperature if temperature is None else temperature, _HOTTEST)
+        # What llama.cpp's float32 makes zero is greedy too; so is NaN.
+        self._is_greedy = self._takes_best or not self._temperature >= _COLDEST
+        is_divided_first = self._in_sglang_order and not self._is_greedy
+        self._truncation_temperature = self._temperature if is_divided_first else 1.0
 
     def observe(self, tokens: Sequence[int]) -> None:
         """Let `tokens` (of prompt or answer, in order) count for the penalties."""

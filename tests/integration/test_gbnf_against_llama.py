@@ -12,8 +12,16 @@ import pytest
 
 from agent.constraint.errors import GrammarError
 from agent.constraint.languages.gbnf import parse_gbnf
-from agent.constraint.lark.normal_form import children
-from agent.constraint.tree import Choice, Grammar, Node, Reference, Repeat, Sequence, Text
+from agent.constraint.tree import (
+    Choice,
+    Grammar,
+    Node,
+    Reference,
+    Repeat,
+    Sequence,
+    Text,
+    children,
+)
 from tests.support import budgets
 from tests.support.compiled_form import CompiledForm
 from tests.support.constraint_recogniser import Recogniser

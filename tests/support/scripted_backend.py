@@ -93,9 +93,10 @@ def prompt_with_answer(length: int, answer_tokens: int, salt: int = 0) -> list[i
 
 
 class GreedySampler:
-    """Draws what the cells say, of what a mask left; remembers what it observed."""
+    """Draws what the cells and a constraint's temperature say, of what a mask left; remembers what it observed."""
 
     def __init__(self) -> None:
+        self.temperature: float | None = None
         self.observed: list[int] = []
         self.draws: list[int] = []
 
@@ -104,7 +105,10 @@ class GreedySampler:
 
     def sample(self, logits: ScriptedRow, answer_index: int) -> int | None:
         self.draws.append(answer_index)
-        return draw(logits, logits.allowed)
+        return draw(int(logits) + int(self.temperature or 0), logits.allowed)
+
+    def use_temperature(self, temperature: float | None) -> None:
+        self.temperature = temperature
 
     def sure_token(self, logits: ScriptedRow) -> int | None:
         return None  # what it draws depends on what a mask left

@@ -40,6 +40,10 @@ class ConstraintScript:
         others = {1 + (first + step * 17) % (VOCABULARY_SIZE - 1) for step in range(2 + mixed // 7 % 3)}
         return frozenset(others | {END_TOKEN}) if self.may_end_early and mixed % 4 == 0 else frozenset(others)
 
+    def temperature(self, accepted: Sequence[int]) -> float | None:
+        """What the token after these is sampled at, where the constraint says so."""
+        return None if self.salt % 2 else float(hash((self.salt, len(accepted))) % 5)
+
     def matcher(self) -> "ScriptedMatcher":
         """A fresh walk."""
         return ScriptedMatcher(self)
@@ -90,6 +94,10 @@ class ScriptedMatcher:
         return self.accepted[start:]
 
     @property
+    def temperature(self) -> float | None:
+        return self.script.temperature(self.accepted)
+
+    @property
     def is_finished(self) -> bool:
         return len(self.accepted) >= self.script.length
 
@@ -119,7 +127,7 @@ def expected_constrained(
         tokens = [*prompt, *answer]
         for position in range(len(cells), len(tokens)):
             cells.append((position, digest(tokens[position], position, cells, adapter)))
-        token = draw(cells[-1][1], script.allowed(answer))
+        token = draw(cells[-1][1] + int(script.temperature(answer) or 0), script.allowed(answer))
         assert token is not None, "the script allows nothing"
         if token == END_TOKEN:
             return tuple(answer), FinishReason.STOP

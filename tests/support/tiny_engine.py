@@ -34,6 +34,9 @@ class RecordingSampler:
     def observe(self, tokens: Sequence[int]) -> None:
         pass
 
+    def use_temperature(self, temperature: float | None) -> None:
+        """As it is: what it draws depends on no temperature."""
+
     def sure_token(self, logits: Row) -> int | None:
         return None
 

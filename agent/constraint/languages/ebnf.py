@@ -9,7 +9,7 @@ hint that changes no language: it is checked and dropped.
 import re
 
 from agent.constraint.errors import GrammarError
-from agent.constraint.languages.ebnf_header import NAME, Header, read_header, with_options
+from agent.constraint.languages.ebnf_header import NAME, Header, read_header, rule_options, with_options
 from agent.constraint.languages.ebnf_macros import MACROS, MacroReader
 from agent.constraint.languages.groups import Groups, depth_of
 from agent.constraint.languages.source import Source, repetition_count
@@ -63,9 +63,11 @@ class _Parser:
                 raise self._source.error(place, f"the rule {name!r} is not defined; {remedy}")
         if ROOT not in self._rules:
             raise GrammarError(f"the grammar has no rule {ROOT!r}, at which the output begins; add it")
+        found = {header.name: rule_options(header) for header in headers}
+        optioned = {name: options for name, options in found.items() if options is not None}
         for header in headers:
-            self._rules[header.name] = with_options(self._rules, header, self._source)
-        return Grammar(self._rules, ROOT)
+            self._rules[header.name] = with_options(self._rules, header, optioned.keys(), self._source)
+        return Grammar(self._rules, ROOT, optioned)
 
     def _space(self, offset: int) -> int:
         found = _SPACE.match(self._text, offset)

@@ -2,25 +2,28 @@
 
 `capture`, `stop_capture` and the numbers beside them mark text for a caller that asks XGrammar for it: they change no
 language and are dropped. `lazy` is honoured, `max_chars` where the shape of the rule tells how long its texts can be.
-`max_tokens` and `temperature` are refused. They are no part of a language: the same texts belong to it with them and
-without, so no grammar says what they say. XGrammar keeps a count of tokens, and reports a temperature to a sampler, for
-each place of its own parser where a rule is open; llguidance tells nobody which rules are open (its `max_tokens` ends
-a rule in the middle of what it must match), and ignoring the two would be a lie.
+`max_tokens` and `temperature` change no language either; they are kept beside the rules (see `RuleOptions`).
 """
 
+import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from agent.constraint.languages.ebnf_lengths import at_most
 from agent.constraint.languages.source import Source
-from agent.constraint.tree import Node, Shortest
+from agent.constraint.tree import (
+    Node,
+    RuleOptions,
+    Shortest,
+    references,
+)
 
 NAME = re.compile(r"[a-zA-Z_.-][a-zA-Z0-9_.-]*")
 _OPTIONS = re.compile(r'\[((?:[^\]"\r\n]|"[^"\r\n\\]*")*)\][ \t]*(?=::=)')
 _OPTION = re.compile(r'[ \t]*([a-z_]+)[ \t]*(?:=[ \t]*("[^"]*"|[-+.0-9eE]+))?[ \t]*(,|$)')
-_MOST_CHARS = 2**31 - 1
+_MOST = 2**31 - 1
 
 _NUMBERED = ("capture_hidden_suffix_bytes", "capture_hidden_stop_bytes")
 _IDENTIFIED = ("capture_hidden_body_rule_id", "capture_hidden_marker_rule_id")
@@ -61,8 +64,9 @@ def read_header(source: Source, offset: int, space: Callable[[int], int]) -> Hea
     return Header(name.group(), options, offset, end + 3)
 
 
-def with_options(rules: Mapping[str, Node], header: Header, source: Source) -> Node:
-    """The body of the header's rule as its options change it. Raises GrammarError where that cannot be done."""
+def with_options(rules: Mapping[str, Node], header: Header, optioned: Collection[str], source: Source) -> Node:
+    """The body of the header's rule as its options change it. `optioned`: the rules that have `max_tokens` or
+    `temperature`. Raises GrammarError where that cannot be done."""
     body = rules[header.name]
     max_chars = header.options.get("max_chars")
     if max_chars is not None:
@@ -73,8 +77,34 @@ def with_options(rules: Mapping[str, Node], header: Header, source: Source) -> N
                 "max_chars is supported only where one repetition of parts of fixed length sets the rule's length; "
                 "write {0,n} instead",
             )
+        if limited is not body and any(name in optioned for name in _inner_rules(rules, body)):
+            raise source.error(
+                max_chars.offset,
+                "max_chars cannot be kept around a rule with max_tokens or temperature; take one of them away",
+            )
         body = limited
     return Shortest(body, source.position(header.offset)) if "lazy" in header.options else body
+
+
+def _inner_rules(rules: Mapping[str, Node], body: Node) -> Iterable[str]:
+    found: set[str] = set()
+    pending = [body]
+    while pending:
+        news = set(references(pending.pop())) - found
+        found |= news
+        pending.extend(rules[name] for name in news)
+    return found
+
+
+def rule_options(header: Header) -> RuleOptions | None:
+    """What the header asks for besides a language; None: nothing."""
+    max_tokens, temperature = header.options.get("max_tokens"), header.options.get("temperature")
+    if max_tokens is None and temperature is None:
+        return None
+    return RuleOptions(
+        None if max_tokens is None else int(max_tokens.value or ""),
+        None if temperature is None else float(temperature.value or ""),
+    )
 
 
 def _read_options(source: Source, offset: int, end: int) -> dict[str, _Option]:
@@ -99,18 +129,30 @@ def _refusal(name: str, value: str | None) -> str | None:
     """Why the option is refused; None: it is not."""
     match name:
         case "max_tokens":
-            return "max_tokens counts tokens, which no grammar can; bound the rule by a repetition, as in [^]{0,100}"
+            is_number = _is_count(value) and int(value or "") > 0
+            return None if is_number else f"max_tokens takes a number from 1 to {_MOST}"
         case "temperature":
-            return "temperature is no matter of a grammar here; set it for the request"
+            return None if _is_temperature(value) else "temperature takes a number from 0 on, as in temperature=0.7"
         case "lazy":
             return None if value is None else "lazy takes no value"
         case "capture" | "stop_capture":
             is_named = value is not None and value.startswith('"') and value != '""'
             return None if is_named or (name == "capture" and value is None) else f'{name} takes a name: {name}="x"'
         case "max_chars":
-            is_number = value is not None and value.isdecimal() and len(value) < 11 and int(value) <= _MOST_CHARS
-            return None if is_number else f"max_chars takes a number up to {_MOST_CHARS}"
+            return None if _is_count(value) else f"max_chars takes a number up to {_MOST}"
         case _ if name in (*_NUMBERED, *_IDENTIFIED):
             return None if value is not None and value.isdecimal() else f"{name} takes a number"
         case _:
-            return "this rule option is not known; there are lazy, max_chars, capture and stop_capture"
+            return "this rule option is not known; there are max_tokens, max_chars, temperature, lazy and capture"
+
+
+def _is_count(value: str | None) -> bool:
+    return value is not None and value.isascii() and value.isdecimal() and len(value) < 11 and int(value) <= _MOST
+
+
+def _is_temperature(value: str | None) -> bool:
+    try:
+        number = float(value or "")
+    except ValueError:
+        return False
+    return math.isfinite(number) and number >= 0

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from agent.constraint.languages.code_points import EVERY_CODE_POINT, code_points
-from agent.constraint.lark.normal_form import children
 from agent.constraint.tree import (
     LAST_CODE_POINT,
     CharacterClass,
@@ -17,6 +16,7 @@ from agent.constraint.tree import (
     Node,
     SubstringOf,
     Text,
+    children,
 )
 
 _LENGTHS = ((0x10000, 18, LAST_CODE_POINT), (0x800, 12, 0xFFFF), (0x80, 6, 0x7FF))

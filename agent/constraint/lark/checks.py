@@ -7,7 +7,7 @@ are found here. Rules that the root does not reach, and options that match nothi
 from collections.abc import Callable, Iterable, Mapping
 
 from agent.constraint.errors import GrammarError
-from agent.constraint.lark.normal_form import MAX_COUNT, children, normalised, references, size
+from agent.constraint.lark.normal_form import MAX_COUNT, normalised, size
 from agent.constraint.tree import (
     EMPTY,
     NOTHING,
@@ -24,6 +24,8 @@ from agent.constraint.tree import (
     SubstringOf,
     Text,
     TokenSet,
+    children,
+    references,
 )
 
 MAX_NODES = 100_000

@@ -8,9 +8,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from agent.constraint.lark.alphabet import bits
-from agent.constraint.lark.normal_form import references
 from agent.constraint.lark.pieces import Pieces
-from agent.constraint.tree import Choice, Node, Reference, Repeat, Sequence
+from agent.constraint.tree import (
+    Choice,
+    Node,
+    Reference,
+    Repeat,
+    Sequence,
+    references,
+)
 
 
 @dataclass(frozen=True, slots=True)

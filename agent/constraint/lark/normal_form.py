@@ -21,6 +21,8 @@ from agent.constraint.tree import (
     Sequence,
     Shortest,
     Text,
+    children,
+    references,
 )
 
 MAX_COUNT = 2**31 - 1
@@ -212,30 +214,6 @@ def _split(name: str, node: Node, *, at_end: bool) -> tuple[Node, Node] | None:
 def mentions(node: Node, name: str) -> bool:
     """Whether the rule is referred to anywhere in the node."""
     return any(found == name for found in references(node))
-
-
-def references(node: Node) -> Iterable[str]:
-    """The names of the rules that the node refers to, each as often as it does."""
-    stack = [node]
-    while stack:
-        current = stack.pop()
-        if isinstance(current, Reference):
-            yield current.name
-        else:
-            stack.extend(children(current))
-
-
-def children(node: Node) -> tuple[Node, ...]:
-    """The nodes directly inside."""
-    match node:
-        case Sequence(parts):
-            return parts
-        case Choice(options):
-            return options
-        case Repeat(body) | Shortest(body):
-            return (body,)
-        case _:
-            return ()
 
 
 def size(node: Node) -> int:

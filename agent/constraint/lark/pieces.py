@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from agent.constraint.errors import GrammarError
-from agent.constraint.lark.normal_form import references
 from agent.constraint.lark.rule_order import without_simple_recursion
 from agent.constraint.lark.token_sets import disjoint_token_sets, token_sets_in
 from agent.constraint.tree import (
@@ -25,6 +24,7 @@ from agent.constraint.tree import (
     SubstringOf,
     TokenNamed,
     TokenSet,
+    references,
 )
 
 Opaque = TokenSet | TokenNamed | JsonDocument

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from agent.constraint.lark.alphabet import Alphabet
 from agent.constraint.lark.automaton import EMPTY_FRAGMENT, Automaton, Fragment, Positions, TooManyStates, Transitions
 from agent.constraint.lark.free_text import free_text_automaton
-from agent.constraint.lark.normal_form import children
 from agent.constraint.tree import (
     CharacterClass,
     Choice,
@@ -23,6 +22,7 @@ from agent.constraint.tree import (
     Shortest,
     SubstringOf,
     Text,
+    children,
 )
 
 MOST_POSITIONS = 1_000

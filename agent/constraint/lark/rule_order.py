@@ -2,8 +2,16 @@
 
 from collections.abc import Iterator, Mapping
 
-from agent.constraint.lark.normal_form import mentions, normalised, references, size, without_own_recursion
-from agent.constraint.tree import Choice, Node, Reference, Repeat, Sequence, Shortest
+from agent.constraint.lark.normal_form import mentions, normalised, size, without_own_recursion
+from agent.constraint.tree import (
+    Choice,
+    Node,
+    Reference,
+    Repeat,
+    Sequence,
+    Shortest,
+    references,
+)
 
 MOST_RULES_IN_A_CIRCLE = 8
 MOST_NODES_IN_A_CIRCLE = 500

@@ -5,8 +5,12 @@ The ids were checked already (see control_tokens): a set that is not negated hol
 
 from collections.abc import Iterable
 
-from agent.constraint.lark.normal_form import children
-from agent.constraint.tree import Choice, Node, TokenSet
+from agent.constraint.tree import (
+    Choice,
+    Node,
+    TokenSet,
+    children,
+)
 
 
 def token_sets_in(nodes: Iterable[Node]) -> set[TokenSet]:

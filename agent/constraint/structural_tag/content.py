@@ -11,7 +11,17 @@ from agent.constraint.languages.regex import parse_regex
 from agent.constraint.structural_tag.fields import below, quoted, refusal
 from agent.constraint.structural_tag.formats import EbnfText, RegexText, Schema
 from agent.constraint.structural_tag.xml import parameters_of
-from agent.constraint.tree import Choice, EmbeddedSchema, JsonDocument, Node, Reference, Repeat, Sequence, Shortest
+from agent.constraint.tree import (
+    Choice,
+    EmbeddedSchema,
+    JsonDocument,
+    Node,
+    Reference,
+    Repeat,
+    RuleOptions,
+    Sequence,
+    Shortest,
+)
 
 
 class Contents:
@@ -19,12 +29,15 @@ class Contents:
 
     def __init__(self) -> None:
         self.rules: dict[str, Node] = {}
+        self.options: dict[str, RuleOptions] = {}
         self.schemas: list[EmbeddedSchema] = []
 
-    def shared(self, node: Node) -> Reference:
-        """A rule of its own, for what is said in several places."""
+    def shared(self, node: Node, options: RuleOptions | None = None) -> Reference:
+        """A rule of its own, for what is said in several places, and for what has options."""
         name = f"part {len(self.rules)}"
         self.rules[name] = node
+        if options is not None:
+            self.options[name] = options
         return Reference(name)
 
     def schema(self, found: Schema) -> Node:
@@ -49,6 +62,7 @@ class Contents:
         names = {name: f"grammar {len(self.rules)} {name}" for name in grammar.rules}
         if grammar.root not in names:
             raise refusal(below(found.path, "grammar"), f"has no rule {quoted(grammar.root)}")
+        self.options.update((names[name], options) for name, options in grammar.options.items())
         for name, body in grammar.rules.items():
             try:
                 self.rules[names[name]] = renamed(body, names)

@@ -43,6 +43,7 @@ class AnyText:
     path: str
     excludes: tuple[str, ...]
     max_characters: int | None
+    max_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +162,9 @@ Format = (
 def swallows_what_follows(found: Format) -> bool:
     """Whether the format may go on for ever over any text (or any tokens), and nothing says what ends it."""
     match found:
-        case AnyText(_, excludes, most) | OtherTokens(_, excludes, _, most):
+        case AnyText(_, excludes, most_characters, most_tokens):
+            return not excludes and most_characters is None and most_tokens is None
+        case OtherTokens(_, excludes, _, most):
             return not excludes and most is None
         case TriggeredTags() | TokenTriggeredTags():
             return not found.excludes and not (found.at_least_one and found.stop_after_first)

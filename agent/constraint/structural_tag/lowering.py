@@ -45,10 +45,12 @@ from agent.constraint.structural_tag.text import (
 )
 from agent.constraint.structural_tag.tokens import ControlTokens
 from agent.constraint.tree import (
+    EMPTY,
     CharacterClass,
     Node,
     Reference,
     Repeat,
+    RuleOptions,
     Sequence,
     Text,
     TokenSet,
@@ -116,7 +118,7 @@ class Lowering:
     def lower_to_end(self, found: Format, around: Around) -> Node:
         """The format and then one of the ends, of which there is at least one. Raises GrammarError."""
         match found:
-            case AnyText(path, excludes, None):
+            case AnyText(path, excludes, None, None):
                 return text_until_any(around.ends, (), excludes, path)
             case InOrder(_, elements):
                 return Sequence((*self._all_but_last(found, around), self.lower_to_end(elements[-1], around)))
@@ -134,6 +136,14 @@ class Lowering:
     # Text and combinations
 
     def _any_text(self, found: AnyText, around: Around) -> Node:
+        if found.max_tokens == 0:
+            return EMPTY
+        text = self._text_of_any_length(found, around)
+        if found.max_tokens is None:
+            return text
+        return self._contents.shared(text, RuleOptions(max_tokens=found.max_tokens))
+
+    def _text_of_any_length(self, found: AnyText, around: Around) -> Node:
         if found.max_characters is None:
             return free_text((*found.excludes, *around.ends))
         if found.excludes or around.ends:

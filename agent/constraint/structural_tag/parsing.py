@@ -35,4 +35,4 @@ def parse_structural_tag(text: str | dict[str, Any], form: TokenizerForm | None 
     found, tokens = read_structural_tag(document), ControlTokens(form)
     refuse_spelled_tokens(found, tokens)
     root = Lowering(contents, tokens).lower(found, Around())
-    return Grammar({ROOT: root, **contents.rules}, ROOT, tuple(contents.schemas))
+    return Grammar({ROOT: root, **contents.rules}, ROOT, contents.options, tuple(contents.schemas))

@@ -146,14 +146,8 @@ class _Reader:
         return Schema(below(fields.path, "json_schema"), fields.take("json_schema"), "qwen_xml")
 
     def _any_text(self, fields: Fields) -> AnyText:
-        if fields.has("max_tokens"):
-            raise refusal(
-                below(fields.path, "max_tokens"),
-                'cannot be kept for text; remove it and use the "max_tokens" of the request, or "max_chars"',
-            )
-        fields.count("max_tokens")
         excludes = fields.markers("excludes", may_be_empty=True)
-        return AnyText(fields.path, excludes, fields.count("max_chars"))
+        return AnyText(fields.path, excludes, fields.count("max_chars"), fields.count("max_tokens"))
 
     def _repeat(self, fields: Fields) -> Repeated:
         least, most = fields.count("min"), fields.count("max", least=-1)

@@ -321,3 +321,25 @@ def test_an_infinite_temperature_is_uniform_over_the_candidates() -> None:
     counts = Counter(sampler.sample(row, index) for index in range(600))
     assert set(counts) == {1, 2, 3}
     assert min(counts.values()) > 150
+
+
+def test_another_temperature_is_used_until_it_is_taken_back() -> None:
+    row = np.random.default_rng(5).normal(0, 3, 40).astype(np.float32)
+    for wanted, other in ((1.5, 0.0), (0.0, 1.5), (0.7, 0.2)):
+        sampler = TokenSampler(replace(PLAIN, temperature=wanted), 9, 40)
+        as_wanted = [TokenSampler(replace(PLAIN, temperature=wanted), 9, 40).sample(row.copy(), i) for i in range(60)]
+        as_other = [TokenSampler(replace(PLAIN, temperature=other), 9, 40).sample(row.copy(), i) for i in range(60)]
+        assert as_wanted != as_other
+        assert [sampler.sample(row.copy(), index) for index in range(60)] == as_wanted
+        sampler.use_temperature(other)
+        assert [sampler.sample(row.copy(), index) for index in range(60)] == as_other
+        assert (sampler.sure_token(row) is None) == (other > 0)
+        sampler.use_temperature(None)
+        assert [sampler.sample(row.copy(), index) for index in range(60)] == as_wanted
+
+
+def test_another_temperature_never_undoes_a_top_k_of_one() -> None:
+    sampler = TokenSampler(replace(PLAIN, temperature=0.5, top_k=1), 9, 40)
+    sampler.use_temperature(5.0)
+    row = np.arange(40, dtype=np.float32)
+    assert {sampler.sample(row.copy(), index) for index in range(60)} == {39}

@@ -205,6 +205,7 @@ class ForcedRun:
     run: list[int]
     failed: bool = False
     is_finished: bool = False
+    temperature: float | None = None
 
     def mask(self, logits: object) -> bool:
         return True

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from agent.constraint.compiler import MODEL_GOES, OTHERS_TAKE_TOO_LONG, TAKES_TOO_LONG, ConstraintCompiler
-from agent.constraint.compiling import Pristine, Recipe, refusal
+from agent.constraint.compiling import refusal
 from agent.constraint.limits import ConstraintLimits
 from agent.constraint.matcher import ConstraintVocabulary, LlguidanceMatcher
+from agent.constraint.pristine import CompiledPart, ConstraintWalk, Pristine, Recipe
 from shared.failures import Failure, FailureKind
 from shared.messages_to_agent import ConstraintText
 from tests.support.scripted_llguidance import ScriptedForm, ScriptedLLMatcher
@@ -40,7 +41,7 @@ class Compiles:
             raise ZeroDivisionError
         if constraint.text.startswith("bad"):
             return refusal(constraint, "bad")
-        return Pristine(ScriptedLLMatcher([{1}, {2}]), 1000, recipe.mask_seconds)
+        return Pristine(CompiledPart(ScriptedLLMatcher([{1}, {2}])), 1000, recipe.mask_seconds)
 
 
 Make = Callable[..., ConstraintCompiler]
@@ -67,12 +68,12 @@ def make(compiles: Compiles) -> Iterator[Make]:
         compiler.close()
 
 
-def matcher(found: LlguidanceMatcher | Failure) -> LlguidanceMatcher:
+def matcher(found: ConstraintWalk | Failure) -> LlguidanceMatcher:
     assert isinstance(found, LlguidanceMatcher)
     return found
 
 
-def failure(found: LlguidanceMatcher | Failure) -> Failure:
+def failure(found: ConstraintWalk | Failure) -> Failure:
     assert isinstance(found, Failure)
     return found
 

@@ -5,11 +5,13 @@ from typing import Any
 import pytest
 
 from agent.constraint import compiling
-from agent.constraint.compiling import FAILED, NESTED_TOO_DEEPLY, NOT_COMPILED, TOO_LARGE, UNDECIDED, Pristine, Recipe
+from agent.constraint.compiling import FAILED, NESTED_TOO_DEEPLY, NOT_COMPILED, TOO_LARGE, UNDECIDED
 from agent.constraint.errors import GrammarError, SchemaError
 from agent.constraint.limits import ConstraintLimits
 from agent.constraint.matcher import ConstraintVocabulary
+from agent.constraint.pristine import Pristine, Recipe
 from agent.constraint.token_mask import MaskWriter
+from agent.constraint.translation import LibraryGrammar
 from agent.constraint.tree import Position
 from agent.constraint.trial_run import EMPTY_LANGUAGE, TOO_COMPLEX
 from shared.failures import Failure, FailureKind
@@ -24,10 +26,10 @@ RECIPE = Recipe(ConstraintVocabulary(ScriptedForm(8), 8, (0,)), MaskWriter(8), L
 def outcome(
     monkeypatch: pytest.MonkeyPatch, raised: Exception | None = None, library_text: str = "", places: Any = ({1},)
 ) -> Pristine | Failure:
-    def translate(*_: object) -> str:
+    def translate(*_: object) -> tuple[LibraryGrammar, ...]:
         if raised is not None:
             raise raised
-        return "{}"
+        return (LibraryGrammar("{}"),)
 
     class Library(ScriptedLLMatcher):
         def __init__(self, *_: object, **__: object) -> None:
@@ -36,7 +38,7 @@ def outcome(
         def get_error(self) -> str:
             return library_text
 
-    monkeypatch.setattr(compiling, "to_library_grammar", translate)
+    monkeypatch.setattr(compiling, "to_library_grammars", translate)
     monkeypatch.setattr(compiling, "LLMatcher", Library)
     return compiling.compile_constraint(GBNF, RECIPE)
 

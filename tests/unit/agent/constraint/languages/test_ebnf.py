@@ -12,6 +12,7 @@ from agent.constraint.tree import (
     Position,
     Reference,
     Repeat,
+    RuleOptions,
     Sequence,
     Shortest,
     Text,
@@ -174,8 +175,14 @@ REFUSED = [
     ('root ::= (= "b")', 1, 10, "empty"),
     ('root ::= "a" (= )', 1, 17, "empty"),
     ('root ::= "a" (= foo)', 1, 17, "'foo' is not defined"),
-    ('root[max_tokens=5] ::= "a"', 1, 6, "bound the rule by a repetition"),
-    ('root[temperature=0.7] ::= "a"', 1, 6, "set it for the request"),
+    ('root[max_tokens=0] ::= "a"', 1, 6, "a number from 1"),
+    ('root[max_tokens=-1] ::= "a"', 1, 6, "a number from 1"),
+    ('root[max_tokens=99999999999] ::= "a"', 1, 6, "a number from 1"),
+    ('root[max_tokens] ::= "a"', 1, 6, "a number from 1"),
+    ('root[temperature=-0.5] ::= "a"', 1, 6, "a number from 0 on"),
+    ('root[temperature=1e999] ::= "a"', 1, 6, "a number from 0 on"),
+    ('root[temperature="1"] ::= "a"', 1, 6, "a number from 0 on"),
+    ("root[max_chars=5] ::= a*\na[temperature=1] ::= [a-z]", 1, 6, "cannot be kept around a rule with"),
     ('root[lazy, lazy] ::= "a"', 1, 12, "given twice"),
     ('root[lazzy] ::= "a"', 1, 6, "not known"),
     ('root[capture=""] ::= "a"', 1, 6, "takes a name"),
@@ -205,6 +212,16 @@ REFUSED = [
     ('root ::= "\0"', 1, 11, "NUL"),
     ('root ::= "\udc00"', 1, 11, "surrogate"),
 ]
+
+
+def test_options_that_are_no_matter_of_the_language_are_kept_beside_it() -> None:
+    rules = ("root[max_tokens=20, capture] ::= a b", 'a[ temperature = 0.7 ] ::= "x"', "b[temperature=0,lazy] ::= [y]*")
+    assert parse_ebnf("\n".join(rules)).options == {
+        "root": RuleOptions(max_tokens=20),
+        "a": RuleOptions(temperature=0.7),
+        "b": RuleOptions(temperature=0.0),
+    }
+    assert not parse_ebnf('root[lazy] ::= "a"').options
 
 
 @pytest.mark.parametrize(("grammar", "line", "column", "words"), REFUSED)

@@ -6,7 +6,7 @@ import pytest
 
 from agent.constraint.errors import GrammarError
 from agent.constraint.structural_tag.parsing import parse_structural_tag
-from agent.constraint.tree import Choice, Grammar, JsonDocument, Repeat, Sequence
+from agent.constraint.tree import Choice, Grammar, JsonDocument, Repeat, RuleOptions, Sequence, Text
 from tests.support.constraint_recogniser import Recogniser
 from tests.support.structural_tags import (
     ANY,
@@ -107,7 +107,7 @@ REFUSED: dict[str, tuple[Json, str]] = {
         tag("<t>", {**ANY, "max_chars": 5}, "</t>"),
         "#/format/content/max_chars: cannot be kept",
     ),
-    "a bound in tokens": ({**ANY, "max_tokens": 5}, "#/format/max_tokens: cannot be kept"),
+    "a bound in tokens below none": ({**ANY, "max_tokens": -1}, "#/format/max_tokens: must be a whole number from 0"),
     "a separator that is the end": (
         tag("[", {"type": "tags_with_separator", "tags": list(TOOLS), "separator": "]"}, "]"),
         "#/format/content/separator: is also the end",
@@ -133,3 +133,27 @@ def test_what_cannot_be_honoured_is_refused_with_its_place(name: str) -> None:
     with pytest.raises(GrammarError) as caught:
         parse_structural_tag(whole(form))
     assert sentence in str(caught.value)
+
+
+def test_a_bound_in_tokens_is_an_option_of_the_text_and_goes_with_any_end() -> None:
+    bounded = {**ANY, "max_tokens": 5}
+    for form in (
+        bounded,
+        tag("<t>", bounded, "</t>"),
+        sequence(bounded, const("x")),
+        {"type": "star", "content": bounded},
+    ):
+        grammar = parse_structural_tag(whole(form))
+        assert list(grammar.options.values()) == [RuleOptions(max_tokens=5)]
+        assert set(grammar.options) <= set(grammar.rules)
+    nothing = parse_structural_tag(whole(tag("<t>", {**ANY, "max_tokens": 0}, "</t>")))
+    assert not nothing.options
+    assert Recogniser(nothing).accepts("<t></t>")
+    assert not Recogniser(nothing).accepts("<t>a</t>")
+
+
+def test_the_options_of_an_inner_grammar_are_kept() -> None:
+    grammar = parse_structural_tag(whole({"type": "grammar", "grammar": 'root ::= a\na[temperature=0.5] ::= "x"'}))
+    ((name, options),) = grammar.options.items()
+    assert options == RuleOptions(temperature=0.5)
+    assert grammar.rules[name] == Text("x")
