@@ -28,9 +28,10 @@ Planned = Sequence[tuple[MemberSequence, PlannedRun]]
 class Drafting:
     """Shares a step's draft tokens out, and keeps count of them."""
 
-    def __init__(self, draft_tokens: int) -> None:
+    def __init__(self, draft_tokens: int, request_limit_tokens: int) -> None:
         """`draft_tokens`: most in a step with one row of logits; each further row takes two away."""
         self._draft_tokens = draft_tokens
+        self._request_limit_tokens = request_limit_tokens
         self.drafted_tokens = 0
         self.accepted_tokens = 0
 
@@ -47,8 +48,9 @@ class Drafting:
         runs = []
         for sequence, run in planned:
             if left > 0 and _may_be_guessed(sequence, run):
-                # After the last token that the answer may have nothing is to be computed.
-                most = min(-(-left // guessable), sequence.max_tokens - sequence.answer_tokens - 1)
+                # After the last token that the answer may have nothing is to be computed: a position past the
+                # request limit may be one that the model does not have.
+                most = min(-(-left // guessable), sequence.room(self._request_limit_tokens) - 1)
                 guess = guess_of(sequence, most) if most > 0 else ()
                 left -= len(guess)
                 guessable -= 1

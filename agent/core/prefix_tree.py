@@ -211,8 +211,9 @@ class PrefixTree:
 
 
 def common_length(run: list[int], tokens: list[int], at: int, most: int) -> int:
-    """How many tokens of `run` equal `tokens[at:most]` from its start. Compares slices: one C loop per halving."""
-    length = min(len(run), most - at)
+    """How many tokens of `run` equal `tokens[at:most]`, which may be empty, from its start. Compares slices: one C loop
+    per halving."""
+    length = max(0, min(len(run), most - at))
     if run[:length] == tokens[at : at + length]:
         return length
     low, high = 0, length - 1  # the first difference lies in [low, high]

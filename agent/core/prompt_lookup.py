@@ -38,7 +38,10 @@ class PromptLookup:
             self._rest -= 1
             return ()
         start = self._after.get(tuple(tokens[-KEY_TOKENS:]))
-        return () if start is None else tokens[start : start + min(self._length, most)]
+        if start is None:
+            return ()
+        period = len(tokens) - start  # what repeats itself so often is guessed to go on so
+        return [tokens[start + place % period] for place in range(min(self._length, most))]
 
     def judge(self, guessed: int, right: int) -> None:
         """Of a guess of `guessed` tokens the first `right` came true."""
@@ -53,7 +56,9 @@ class PromptLookup:
     def _remember(self, tokens: list[int]) -> None:
         known = len(tokens)
         for after in range(max(self._read, known - REMEMBERED_TOKENS, KEY_TOKENS), known):
-            self._after[tuple(tokens[after - KEY_TOKENS : after])] = after
+            key = tuple(tokens[after - KEY_TOKENS : after])
+            self._after.pop(key, None)  # the newest is forgotten last
+            self._after[key] = after
         self._read = max(known, KEY_TOKENS)
         while len(self._after) > REMEMBERED_TOKENS:
             del self._after[next(iter(self._after))]

@@ -150,7 +150,8 @@ class Residency:
 
     def evaluated(self, sequence: MemberSequence, run: PlannedRun, guessed: int = 0) -> int:
         """The whole run is in memory. Its last `guessed` tokens may be wrong ones, which leave it again; returns how
-        many of them stay."""
+        many of them stay. An answer that a stop rule has just ended may have lost tokens of the run that were certain:
+        these stay in memory, behind it."""
         certain = len(run.tokens) - guessed
         known = run.first_position + certain
         right = common_length(list(run.tokens[certain:]), sequence.tokens, known, len(sequence.tokens))

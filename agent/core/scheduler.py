@@ -54,7 +54,7 @@ class Scheduler:
         self._residency = Residency(self._cache, self._table.members, slots, settings.prompt_chunk_tokens)
         self._stopping = Stopping(vocabulary, self._limits.vocabulary_size, self._limits.request_limit_tokens)
         self._next_tokens = NextTokens(self._logprobs, self._stopping)
-        self._drafting = Drafting(settings.draft_tokens)
+        self._drafting = Drafting(settings.draft_tokens, self._limits.request_limit_tokens)
         budget = StepBudget(
             self._limits.batch_tokens,
             settings.prompt_chunk_tokens,

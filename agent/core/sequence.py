@@ -100,6 +100,10 @@ class MemberSequence:
         """Tokens sampled or forced so far; the end-of-generation token is never among them."""
         return len(self.tokens) - self.prompt_tokens
 
+    def room(self, request_limit_tokens: int) -> int:
+        """By how many tokens the answer may still grow, where prompt and answer together have that limit."""
+        return min(self.max_tokens - self.answer_tokens, request_limit_tokens - len(self.tokens))
+
     @property
     def pending_tokens(self) -> int:
         """Tokens that are known and not in memory; at least 1, since the last one brings the next logits."""

@@ -92,7 +92,7 @@ class Stopping:
 
     def _append_forced(self, sequence: MemberSequence) -> int:
         constraint = sequence.constraint
-        room = min(self._room(sequence), MOST_FORCED_TOKENS)
+        room = min(sequence.room(self._request_limit_tokens), MOST_FORCED_TOKENS)
         if constraint is None or room <= 0 or constraint.failed or constraint.is_finished:
             return 0
         if sequence.logprobs is not None:
@@ -102,11 +102,6 @@ class Stopping:
         self.forced_tokens += len(forced)
         return len(forced)
 
-    def _room(self, sequence: MemberSequence) -> int:
-        """By how many tokens the answer may still grow."""
-        wanted = sequence.max_tokens - sequence.answer_tokens
-        return min(wanted, self._request_limit_tokens - len(sequence.tokens))
-
     def _ending(self, sequence: MemberSequence) -> FinishReason | Failure | None:
         constraint = sequence.constraint
         if constraint is not None:
@@ -114,7 +109,7 @@ class Stopping:
                 return CONSTRAINT_BROKE
             if constraint.is_finished:
                 return FinishReason.STOP  # also with its last possible token: nothing was cut
-        return FinishReason.LENGTH if self._room(sequence) <= 0 else None
+        return FinishReason.LENGTH if sequence.room(self._request_limit_tokens) <= 0 else None
 
     def _verdict(
         self,

@@ -233,6 +233,8 @@ class LlamaBackend:
             raise ValueError(f"the run of sequence {run.sequence_id} wants {run.wants_logits} rows of logits")
         if min(run.tokens) < 0 or max(run.tokens) >= self._vocabulary_size:
             raise ValueError(f"the run of sequence {run.sequence_id} has tokens outside the vocabulary")
+        if (stop := run.first_position + len(run.tokens)) > self._limits.request_limit_tokens:
+            raise ValueError(f"sequence {run.sequence_id} would have {stop} tokens, more than one request may have")
         held = self.evaluated_tokens(run.sequence_id)
         if run.first_position != held:
             raise ValueError(

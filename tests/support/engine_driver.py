@@ -107,6 +107,7 @@ class EngineDriver:
         self.scheduler.check_invariants()
         statistics = self.scheduler.statistics()
         assert statistics.used_cells == len(self.backend.cells), "predicted and real cells differ"
+        assert 0 <= statistics.accepted_tokens <= statistics.drafted_tokens
         keys = [event.key for event in self.events if isinstance(event, MemberEnded)]
         assert len(keys) == len(set(keys)), "a key ended twice"
 

@@ -74,7 +74,8 @@ def expected_with_rules(
             for position in range(len(cells), len(tokens)):
                 cells.append((position, digest(tokens[position], position, cells, adapter)))
             answer.rows = [one for _, one in cells]
-            token = draw(cells[-1][1], _allowed(answer.tokens, script, rules))
+            warmth = 0 if script is None else int(script.temperature(answer.tokens) or 0)
+            token = draw(cells[-1][1] + warmth, _allowed(answer.tokens, script, rules))
             _take(answer, token, script, rules, strings)
     if answer.matched_stop is None:
         answer.text = text_of(answer.tokens)

@@ -209,6 +209,8 @@ class ScriptedBackend:
         for run in plan.runs:
             if not run.tokens or not 0 <= run.sequence_id < self.limits.sequence_ids:
                 raise ValueError(f"bad run {run}")
+            if run.first_position + len(run.tokens) > self.limits.request_limit_tokens:
+                raise ValueError(f"{run} goes beyond the request limit")
             if run.first_position != self.evaluated_tokens(run.sequence_id):
                 raise ValueError(f"positions of {run} have a gap or an overlap")
 

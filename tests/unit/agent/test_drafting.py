@@ -101,6 +101,29 @@ def test_nothing_is_guessed_beyond_the_last_token_an_answer_may_have() -> None:
     assert last < len(PROMPT) + 7
 
 
+@pytest.mark.parametrize("limit", range(8, 40))
+def test_nothing_is_guessed_beyond_what_prompt_and_answer_may_have(limit: int) -> None:
+    backend = scripted_backend(400, 64, ids=9, request_limit=limit)
+    driver = EngineDriver(backend, slots=8, chunk=8, draft_tokens=6)
+    driver.submit("a", PROMPT, 100, script=SCRIPT)
+    driver.run()
+    driver.assert_exact("a")
+    assert max(run.first_position + len(run.tokens) for plan in backend.plans for run in plan.runs) < limit
+
+
+@pytest.mark.parametrize("draft_tokens", [0, 6])
+def test_a_stop_in_the_forced_beginning_takes_no_guesses_back(draft_tokens: int) -> None:
+    scripts = (ConstraintScript(salt=salt, length=12, forced_share=7) for salt in range(50))
+    script = next(one for one in scripts if 5 <= len(one.matcher().take_forced(12)) < 12)
+    driver = driver_for(draft_tokens=draft_tokens)
+    (first, *_) = script.matcher().take_forced(1)
+    driver.submit("a", PROMPT, 30, script=script, rules=RulesOfRequest.of(chr(33 + first)))
+    driver.run()
+    driver.assert_exact("a")
+    assert driver.end("a").finish_reason is FinishReason.STOP
+    assert driver.scheduler.statistics().accepted_tokens == 0
+
+
 @pytest.mark.parametrize("outcome", [DecodeOutcome.ABORTED, DecodeOutcome.FATAL, DecodeOutcome.NO_KV_SLOT])
 @pytest.mark.parametrize("finished_rows", range(5))
 def test_after_a_decode_that_failed_only_the_answer_is_in_memory(outcome: DecodeOutcome, finished_rows: int) -> None:

@@ -48,6 +48,28 @@ def test_after_each_guess_that_was_all_wrong_it_rests_twice_as_long() -> None:
     assert [bool(lookup.guess(tokens, 9)) for _ in range(2)] == [False, True]
 
 
+def test_what_repeats_itself_is_guessed_to_go_on_so() -> None:
+    for period in (1, 2, 5):
+        lookup = PromptLookup()
+        tokens = [*range(100, 120), *[place % period for place in range(3 * period + 2)]]
+        lengths = []
+        for _ in range(4):
+            guess = list(lookup.guess(tokens, 12))
+            lookup.judge(len(guess), len(guess))
+            tokens += guess
+            lengths.append(len(guess))
+        assert lengths == [2, 4, 8, 12]
+        assert tokens[20:] == [place % period for place in range(len(tokens) - 20)]
+
+
+def test_what_stood_there_last_is_remembered_longest() -> None:
+    lookup = PromptLookup()
+    tokens = [1, 2, 3, 4, *range(10_000, 10_000 + REMEMBERED_TOKENS - 100), 1, 2, 3, 4, *range(20_000, 20_200), 1, 2, 3]
+    for known in range(len(tokens)):
+        lookup.guess(tokens[:known], 1)
+    assert list(lookup.guess(tokens, 1)) == [4]
+
+
 def test_it_forgets_what_lies_far_behind_and_stays_small() -> None:
     lookup = PromptLookup()
     tokens = [*range(10_000, 10_010), *range(2 * REMEMBERED_TOKENS)]
@@ -69,4 +91,5 @@ def test_a_guess_always_follows_the_same_tokens_somewhere_before(tokens: list[in
         places = [at for at in range(KEY_TOKENS, known) if known > KEY_TOKENS and tokens[at - KEY_TOKENS : at] == key]
         assert bool(guess) == bool(places)
         if guess:
-            assert guess == tokens[places[-1] :][: min(2, most, known - places[-1])]
+            period = tokens[places[-1] : known]
+            assert guess == (2 * period)[: min(2, most)]

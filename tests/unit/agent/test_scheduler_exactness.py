@@ -5,6 +5,7 @@ way shows in the answer.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -12,11 +13,14 @@ from hypothesis import strategies as st
 
 from agent.core import batch_plan, residency, scheduler, step_filling
 from agent.core.backend import DecodeOutcome, LogprobsWanted, PlannedRun
+from agent.core.events import EngineEvent, MemberEnded, PromptProgress
 from agent.core.prefix_cache import PrefixCache
 from agent.core.prefix_tree import PrefixMatch
 from agent.core.sequence import MemberSequence
+from tests.support import budgets
 from tests.support.engine_driver import EngineDriver, RulesOfRequest
 from tests.support.oracle_drafts import use_oracle
+from tests.support.random_scenarios import Scenario
 from tests.support.scripted_backend import (
     VOCABULARY_SIZE,
     ScriptedBackend,
@@ -33,8 +37,8 @@ FAILURES = [DecodeOutcome.NO_KV_SLOT, DecodeOutcome.ABORTED, DecodeOutcome.FATAL
 scripts = st.builds(
     ConstraintScript,
     salt=st.integers(0, 50),
-    length=st.integers(0, 20),
-    forced_share=st.sampled_from([0, 5, 9, 10]),
+    length=st.sampled_from([20, 6, 0]) | st.integers(0, 20),
+    forced_share=st.sampled_from([2, 0, 5, 9, 10]),
     may_end_early=st.booleans(),
     breaks_at=st.none() | st.integers(0, 20),
 )
@@ -66,7 +70,7 @@ actions = st.one_of(
         st.integers(0, 3),  # which of four common beginnings
         st.integers(0, 30),  # how much of it
         st.lists(st.integers(1, 4), max_size=6),  # an end of its own
-        st.integers(1, 12),  # max_tokens
+        st.sampled_from([12, 30]) | st.integers(1, 12),  # max_tokens
         st.integers(-1, 1),  # priority
         st.none() | scripts,  # half of them free, half constrained
         st.none() | rules,
@@ -87,7 +91,8 @@ actions = st.one_of(
     chunk=st.sampled_from([1, 4, 16]),
     can_share=st.booleans(),
     store_bytes=st.sampled_from([0, 150, 600, 10**6]),
-    draft_tokens=st.sampled_from([0, 2, 7]),
+    draft_tokens=st.sampled_from([7, 2, 0]),
+    request_limit=st.sampled_from([None, 15, 40]),
 )
 def test_whatever_happens_each_answer_is_that_of_a_run_alone(
     script: list[tuple],
@@ -98,14 +103,49 @@ def test_whatever_happens_each_answer_is_that_of_a_run_alone(
     can_share: bool,
     store_bytes: int,
     draft_tokens: int,
+    request_limit: int | None,
 ) -> None:
-    backend = scripted_backend(cells, batch, ids=slots + 1, can_share=can_share)
+    limit = min(request_limit or cells, cells)
+    backend = scripted_backend(cells, batch, ids=slots + 1, request_limit=limit, can_share=can_share)
     with pytest.MonkeyPatch.context() as monkeypatch:
         use_small_pieces(monkeypatch)
         use_oracle(monkeypatch)
         play(script, EngineDriver(backend, slots, chunk, store_bytes=store_bytes, draft_tokens=draft_tokens))
     if not can_share:
         assert backend.cells == []
+
+
+def test_guesses_change_no_event_whatever_happens_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_small_pieces(monkeypatch)
+    use_oracle(monkeypatch)
+    drafted = accepted = 0
+    for seed in range(2 * budgets.current().hypothesis_examples):
+        scenario = Scenario.of(seed)
+        driver = scenario.driver(scenario.draft_tokens)
+        play(scenario.actions, driver)
+        statistics = driver.scheduler.statistics()
+        drafted += statistics.drafted_tokens
+        accepted += statistics.accepted_tokens
+        if not scenario.is_quiet:
+            continue
+        without = scenario.driver(0)
+        play(scenario.actions, without)
+        for key in driver.submitted:
+            assert told_of(key, driver) == told_of(key, without), (seed, key)
+        other = without.scheduler.statistics()
+        assert statistics.generated_tokens == other.generated_tokens
+        assert statistics.forced_tokens == other.forced_tokens
+    assert drafted > 200
+    assert 0.2 * drafted < accepted < 0.9 * drafted
+
+
+def told_of(key: object, driver: EngineDriver) -> list[EngineEvent]:
+    """What a client gets to see; how much of a prompt came from memory depends on who else was there."""
+    events = [event for event in driver.events if event.key == key and not isinstance(event, PromptProgress)]
+    return [
+        replace(event, usage=replace(event.usage, cached_prompt_tokens=0)) if isinstance(event, MemberEnded) else event
+        for event in events
+    ]
 
 
 def play(script: list[tuple], driver: EngineDriver) -> None:
