@@ -18,7 +18,7 @@ from tests.support.running_fleet import DEADLINE_SECONDS, RunningFleet
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "structured-output.md"
 URL = f"http://127.0.0.1:8061{RAW_PROMPT_PATH}"
-TYPES = ["json_schema", "regex", "gbnf", "ebnf", "structural_tag", "structural_tag"]
+TYPES = ["json_schema", "regex", "gbnf", "ebnf", "ebnf", "structural_tag", "structural_tag"]
 
 pytestmark = pytest.mark.model
 
