@@ -28,10 +28,11 @@ def open_constraint_vocabulary(vocabulary: LlamaVocabulary) -> ConstraintVocabul
     try:
         form = build_tokenizer_form(vocabulary)
         ends = tuple(sorted(vocabulary.end_of_generation_tokens))
+        longest = max(len(form.decode_bytes([token])) for token in range(vocabulary.size))
     except BaseException:
         lease.release()
         raise
-    return ConstraintVocabulary(form, vocabulary.size, ends, _HeldLease(lease))
+    return ConstraintVocabulary(form, vocabulary.size, ends, _HeldLease(lease), longest)
 
 
 class LlamaConstraints:

@@ -13,6 +13,9 @@ from llguidance import LLMatcher, LLParserLimits
 
 from agent.constraint.errors import ConstraintError, GrammarError, SchemaError
 from agent.constraint.json_schema import path_of_fault
+from agent.constraint.kept_masks import KeptMasks
+from agent.constraint.lark.counting import Counting, NotCountable
+from agent.constraint.lark.writing import RegularTree
 from agent.constraint.pristine import CompiledPart, Pristine, Recipe
 from agent.constraint.translation import (
     JSON_SCHEMA,
@@ -96,6 +99,7 @@ def _tried(grammars: tuple[LibraryGrammar, ...], recipe: Recipe) -> tuple[Compil
     for part, grammar in zip(parts, grammars, strict=True):
         part.entries = tuple((token, parts[number]) for token, number in grammar.entries.items())
     root = parts[0]
+    root.masks = _masks_to_keep(grammars[0].tree, recipe.vocabulary.longest_token_bytes)
     for part in parts[1:]:
         make_first_mask(recipe.walk_of(part.matcher), recipe.limits)
     first = recipe.walk_of(root.matcher) if root.is_whole else recipe.walk(root)
@@ -105,6 +109,15 @@ def _tried(grammars: tuple[LibraryGrammar, ...], recipe: Recipe) -> tuple[Compil
     seconds = time.thread_time() - started
     walk(recipe.walk(root), recipe.limits)
     return root, seconds
+
+
+def _masks_to_keep(tree: RegularTree | None, longest_token_bytes: int | None) -> KeptMasks | None:
+    if tree is None or longest_token_bytes is None:
+        return None
+    try:
+        return KeptMasks(Counting.of(*tree), longest_token_bytes)
+    except (NotCountable, RecursionError):
+        return None
 
 
 def _compiled(grammar: str, recipe: Recipe) -> LLMatcher:

@@ -14,6 +14,7 @@ import numpy as np
 from llguidance import LLMatcher, LLTokenizer
 from numpy.typing import NDArray
 
+from agent.constraint.kept_masks import KeptMasks, Where
 from agent.constraint.limits import ConstraintLimits
 from agent.constraint.token_mask import (
     Bits,
@@ -36,6 +37,7 @@ class ConstraintVocabulary:
     size: int  # tokens with a logit; `form` may hold more
     end_tokens: tuple[int, ...]  # all tokens that end a generation
     lease: object = None  # what must live as long as `form` is used
+    longest_token_bytes: int | None = None  # None: not known, and no masks are kept
 
     @property
     def spare_tokens(self) -> range:
@@ -90,12 +92,17 @@ class LlguidanceMatcher:
         writer: MaskWriter,
         limits: ConstraintLimits,
         wear: Wear | None = None,
+        kept: KeptMasks | None = None,
     ) -> None:
+        """`kept`: masks of the same compiled form, where it is one that they can be kept for."""
         self._matcher = matcher
         self._wear = wear or Wear()
+        self._kept = kept
+        self._where = None if kept is None else Where()  # None: masks are neither looked up nor kept any more
         self._vocabulary = vocabulary
         self._writer = writer
-        self._bits: Bits = new_bits(vocabulary.form.vocab_size)
+        self._own_bits: Bits = new_bits(vocabulary.form.vocab_size)
+        self._bits = self._own_bits  # or one of those that are kept: not to be changed
         self._forced: deque[int] = deque()  # known to follow, not consumed yet
         self._tokens = 0
         self._spent = TimeSpent(limits)
@@ -144,6 +151,7 @@ class LlguidanceMatcher:
         if self._is_broken() or not is_accepted:
             return self._fail()
         self._tokens += 1
+        self._follow((token,))
         return self._charge(started)
 
     def take_forced(self, limit: int) -> Sequence[int]:
@@ -163,6 +171,7 @@ class LlguidanceMatcher:
             self._fail()
             return ()
         self._tokens += len(taken)
+        self._follow(taken)
         return taken if self._charge(started) else ()
 
     @property
@@ -202,9 +211,13 @@ class LlguidanceMatcher:
         """The mask into `_bits`; false when the constraint failed, also when it allows no token at all."""
         if self._failed:
             return False
+        self._bits = self._own_bits
         if self._forced:
             self._bits.fill(0)
             allow(self._bits, self._forced[0])
+            return True
+        if self._kept is not None and self._where is not None and (kept := self._kept.find(self._where)) is not None:
+            self._bits = kept
             return True
         started = time.thread_time()
         self._matcher.unsafe_compute_mask_ptr(self._bits.ctypes.data, self._bits.nbytes)
@@ -215,7 +228,15 @@ class LlguidanceMatcher:
             # A grammar may name control tokens. One that would end the answer can only stand at its end.
             for token in self._vocabulary.end_tokens:
                 forbid(self._bits, token)
-        return bool(self._bits.any()) or self._fail()
+        if not self._bits.any():
+            return self._fail()
+        if self._kept is not None and self._where is not None:
+            self._kept.keep(self._where, self._bits)
+        return True
+
+    def _follow(self, tokens: Sequence[int]) -> None:
+        if self._kept is not None and self._where is not None:
+            self._where = self._kept.after(self._where, self._vocabulary.form.decode_bytes(list(tokens)))
 
     def _find_forced(self) -> Sequence[int]:
         tokens: list[int] = self._matcher.compute_ff_tokens()

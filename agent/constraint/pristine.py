@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from llguidance import LLMatcher
 
+from agent.constraint.kept_masks import KeptMasks
 from agent.constraint.limits import ConstraintLimits
 from agent.constraint.matcher import ConstraintVocabulary, LlguidanceMatcher, Wear
 from agent.constraint.rule_options.walk import RuleWalk
@@ -26,6 +27,7 @@ class CompiledPart:
     matcher: LLMatcher
     options: RuleOptions = NO_OPTIONS
     entries: "tuple[tuple[int, CompiledPart], ...]" = ()
+    masks: KeptMasks | None = None  # used by the engine's thread, once it is given out
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -48,14 +50,16 @@ class Recipe:
     limits: ConstraintLimits
     mask_seconds: Histogram | None = None  # counts the masks of requests
 
-    def walk_of(self, matcher: LLMatcher, wear: Wear | None = None) -> LlguidanceMatcher:
+    def walk_of(
+        self, matcher: LLMatcher, wear: Wear | None = None, masks: KeptMasks | None = None
+    ) -> LlguidanceMatcher:
         """One request's walk over a matcher of its own."""
-        return LlguidanceMatcher(matcher, self.vocabulary, self.writer, self.limits, wear)
+        return LlguidanceMatcher(matcher, self.vocabulary, self.writer, self.limits, wear, masks)
 
     def walk(self, root: CompiledPart, wear: Wear | None = None) -> ConstraintWalk:
         """One request's walk, from the start."""
         if root.is_whole:
-            return self.walk_of(root.begin(), wear)
+            return self.walk_of(root.begin(), wear, root.masks)
         return RuleWalk(root, self.vocabulary, self.writer, self.limits, wear or Wear())
 
 
@@ -72,4 +76,5 @@ class Pristine:
     @property
     def weight_bytes(self) -> int:
         """An estimate, of what was compiled and of what walks have added to it."""
-        return self._compiled_bytes + int(self.wear.seconds * _LEARNED_BYTES_PER_SECOND)
+        kept_bytes = 0 if self.root.masks is None else self.root.masks.size_bytes
+        return self._compiled_bytes + int(self.wear.seconds * _LEARNED_BYTES_PER_SECOND) + kept_bytes

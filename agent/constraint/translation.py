@@ -13,7 +13,7 @@ from agent.constraint.json_schema import OPTIONS, prepare_schema
 from agent.constraint.languages.ebnf import parse_ebnf
 from agent.constraint.languages.gbnf import parse_gbnf
 from agent.constraint.languages.regex import parse_regex
-from agent.constraint.lark.writing import to_lark
+from agent.constraint.lark.writing import RegularTree, to_lark_and_tree
 from agent.constraint.matcher import ConstraintVocabulary
 from agent.constraint.optional_runs import refuse_long_optional_runs
 from agent.constraint.rule_options.splitting import split
@@ -37,6 +37,7 @@ class LibraryGrammar:
     text: str
     options: RuleOptions = NO_OPTIONS
     entries: Mapping[int, int] = field(default_factory=dict)
+    tree: RegularTree | None = None  # where it is all of it
 
 
 def to_library_grammars(
@@ -49,16 +50,17 @@ def to_library_grammars(
     parsed = resolve_tokens(_parse(constraint, vocabulary), vocabulary)
     refuse_long_optional_runs(parsed.rules)
     if not parsed.options:
-        return (LibraryGrammar(_library_text(parsed)),)
+        text, tree = _written(parsed)
+        return (LibraryGrammar(text, tree=tree),)
     parts = split(parsed, vocabulary.spare_tokens)
-    return tuple(LibraryGrammar(_library_text(part.grammar), part.options, part.entries) for part in parts)
+    return tuple(LibraryGrammar(_written(part.grammar)[0], part.options, part.entries) for part in parts)
 
 
-def _library_text(grammar: Grammar) -> str:
-    lark = to_lark(grammar, OPTIONS)
+def _written(grammar: Grammar) -> tuple[str, RegularTree | None]:
+    lark, tree = to_lark_and_tree(grammar, OPTIONS)
     if len(lark) > MOST_LARK_CHARACTERS:
         raise GrammarError("too large when written out; use fewer and shorter literals, or a JSON schema with an enum")
-    return str(LLMatcher.grammar_from_lark(lark))
+    return str(LLMatcher.grammar_from_lark(lark)), tree
 
 
 def schemas_inside(constraint: ConstraintText, vocabulary: ConstraintVocabulary) -> tuple[EmbeddedSchema, ...]:

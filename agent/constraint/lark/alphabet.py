@@ -4,6 +4,7 @@ A set of characters is then an int, one bit for each minterm, whatever the range
 emptiness are single operations. One more bit, `token`, stands for "a control token", which is no character.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
@@ -33,6 +34,7 @@ class Alphabet:
         blocks = _cut_blocks(self._masks)
         self._masks.update(dict.fromkeys(blocks, 0))
         self._ranges: list[list[tuple[int, int]]] = []
+        self._starts: list[tuple[int, int]] = []  # of the ranges above, and which minterm's they are; made on first use
         self._cut()
         self._blocks = [self._masks[block] for block in blocks]
         self.every_character = (1 << len(self._ranges)) - 1
@@ -64,6 +66,12 @@ class Alphabet:
     def mask(self, ranges: CodePointRanges) -> int:
         """The minterms of a class that the alphabet was made of."""
         return self._masks[ranges]
+
+    def minterm_of(self, character: str) -> int:
+        """The number of the minterm that holds a character, whichever it is. No surrogate."""
+        if not self._starts:
+            self._starts = sorted((first, number) for number, row in enumerate(self._ranges) for first, _ in row)
+        return self._starts[bisect_right(self._starts, (ord(character), len(self._ranges))) - 1][1]
 
     def with_same_first_byte(self, mask: int) -> int:
         """Also the characters whose UTF-8 begins with the same byte as that of one in the mask."""

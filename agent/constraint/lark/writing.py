@@ -7,7 +7,7 @@ nothing that a client writes is ever read as Lark.
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from agent.constraint.errors import GrammarError
 from agent.constraint.json_schema import OPTIONS
@@ -31,6 +31,13 @@ from agent.constraint.tree import (
 )
 
 
+class RegularTree(NamedTuple):
+    """A grammar that is one terminal: its tree, and the rules that it refers to, in no circle."""
+
+    node: Node
+    rules: Mapping[str, Node]
+
+
 def to_lark(grammar: Grammar, json_options: Mapping[str, Any] = OPTIONS) -> str:
     """The Lark grammar. `json_options` go as "x-guidance" into each JSON schema that is part of it.
 
@@ -38,10 +45,23 @@ def to_lark(grammar: Grammar, json_options: Mapping[str, Any] = OPTIONS) -> str:
     cannot be honoured: an undefined rule, no string at all, sizes over the limits, or places where a JSON document or a
     set of tokens cannot be told apart from text.
     """
+    return to_lark_and_tree(grammar, json_options)[0]
+
+
+def to_lark_and_tree(grammar: Grammar, json_options: Mapping[str, Any] = OPTIONS) -> tuple[str, RegularTree | None]:
+    """The Lark grammar, and its tree where it is a single regular one."""
     try:
-        return lark_text(harmless_pieces(grammar), json_options)
+        pieces = harmless_pieces(grammar)
+        return lark_text(pieces, json_options), _only_tree(pieces)
     except RecursionError:
         raise GrammarError("parts are nested too deeply; name inner parts as rules") from None
+
+
+def _only_tree(pieces: Pieces) -> RegularTree | None:
+    if len(pieces.terminals) != 1 or len(pieces.rules) != 1 or pieces.opaque or _repeats(pieces):
+        return None
+    (node,) = pieces.terminals.values()
+    return RegularTree(node, pieces.regular)
 
 
 def harmless_pieces(grammar: Grammar) -> Pieces:
