@@ -7,10 +7,11 @@ from llguidance import LLMatcher
 
 from agent.constraint.kept_masks import KeptMasks
 from agent.constraint.limits import ConstraintLimits
-from agent.constraint.matcher import ConstraintVocabulary, LlguidanceMatcher, Wear
+from agent.constraint.matcher import ConstraintVocabulary, LlguidanceMatcher
 from agent.constraint.rule_options.walk import RuleWalk
 from agent.constraint.token_mask import MaskWriter
 from agent.constraint.tree import NO_OPTIONS, RuleOptions
+from agent.constraint.walk_costs import Wear
 from shared.agent_figures import Histogram
 
 _LEARNED_BYTES_PER_SECOND = 24 << 20

@@ -13,7 +13,7 @@ from agent.constraint.errors import GrammarError
 from agent.constraint.languages.ebnf import parse_ebnf
 from agent.constraint.lark.writing import to_lark
 from agent.constraint.limits import ConstraintLimits
-from agent.constraint.matcher import ConstraintVocabulary, Wear
+from agent.constraint.matcher import ConstraintVocabulary
 from agent.constraint.pristine import CompiledPart, ConstraintWalk, Recipe
 from agent.constraint.rule_options import readings
 from agent.constraint.rule_options.splitting import split
@@ -21,6 +21,7 @@ from agent.constraint.rule_options.walk import RuleWalk
 from agent.constraint.token_mask import MaskWriter
 from agent.constraint.tree import Grammar, RuleOptions
 from agent.constraint.trial_run import TOO_COMPLEX
+from agent.constraint.walk_costs import Wear
 from shared.failures import Failure
 from shared.messages_to_agent import ConstraintText
 from tests.support import budgets

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.constraint.limits import ConstraintLimits
-from agent.constraint.matcher import ConstraintVocabulary, TimeSpent, Wear
+from agent.constraint.matcher import ConstraintVocabulary
 from agent.constraint.rule_options.readings import Choices, OpenRule, Part, Reading, choices_after, readings_after
 from agent.constraint.token_mask import (
     Bits,
@@ -24,6 +24,7 @@ from agent.constraint.token_mask import (
     forbid,
     new_bits,
 )
+from agent.constraint.walk_costs import TimeSpent, Wear
 
 
 class RuleWalk:

@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.constraint.limits import ConstraintLimits
-from agent.constraint.matcher import ConstraintVocabulary, Wear
+from agent.constraint.matcher import ConstraintVocabulary
 from agent.constraint.rule_options.walk import RuleWalk
 from agent.constraint.token_mask import MaskWriter
 from agent.constraint.tree import RuleOptions
+from agent.constraint.walk_costs import Wear
 from tests.support.bracketed_language import FIRST_ENTRY, STOP, BracketOracle, TokenRule, parts_of
 from tests.support.scripted_llguidance import ScriptedForm
 
