@@ -123,7 +123,7 @@ def test_a_piece_that_is_of_no_use_goes_with_all_behind_it() -> None:
 def test_a_conversation_of_a_thousand_turns_goes_too() -> None:
     """As deep as it is long, which is more than Python's stack has room for."""
     store = PrefixStore(10**9)
-    tokens = list(range(1500 * LEAST_PIECE_TOKENS))
+    tokens = list(range(1100 * LEAST_PIECE_TOKENS))
     for stop in range(LEAST_PIECE_TOKENS, len(tokens) + 1, LEAST_PIECE_TOKENS):
         missing = store.missing(tokens[:stop])
         assert missing is not None
