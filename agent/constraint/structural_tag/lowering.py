@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from agent.constraint.structural_tag.bounded_text import any_text
 from agent.constraint.structural_tag.content import Contents
 from agent.constraint.structural_tag.dispatch import (
     TextDispatch,
@@ -39,24 +40,19 @@ from agent.constraint.structural_tag.formats import (
 )
 from agent.constraint.structural_tag.text import (
     choice,
-    free_text,
     one_of_texts,
     text_until_any,
 )
 from agent.constraint.structural_tag.tokens import ControlTokens
 from agent.constraint.tree import (
-    EMPTY,
-    CharacterClass,
     Node,
     Reference,
     Repeat,
-    RuleOptions,
     Sequence,
     Text,
     TokenSet,
 )
 
-_ANY_CHARACTER = CharacterClass(((0, 0xD7FF), (0xE000, 0x10FFFF)))
 _Trigger = TypeVar("_Trigger", str, int)
 _NO_END = 'give it "excludes" that name what ends it, or put it into a tag of its own'
 
@@ -89,7 +85,7 @@ class Lowering:
             case RegexText():
                 return self._contents.regex(found)
             case AnyText():
-                return self._any_text(found, around)
+                return any_text(found, around.ends, self._contents)
             case InOrder(_, elements):
                 return Sequence((*self._all_but_last(found, around), self.lower(elements[-1], around)))
             case OneOf(_, elements):
@@ -134,25 +130,6 @@ class Lowering:
                 return Sequence((self.lower(found, around), one_of_texts(around.ends)))
 
     # Text and combinations
-
-    def _any_text(self, found: AnyText, around: Around) -> Node:
-        if found.max_tokens == 0:
-            return EMPTY
-        text = self._text_of_any_length(found, around)
-        if found.max_tokens is None:
-            return text
-        return self._contents.shared(text, RuleOptions(max_tokens=found.max_tokens))
-
-    def _text_of_any_length(self, found: AnyText, around: Around) -> Node:
-        if found.max_characters is None:
-            return free_text((*found.excludes, *around.ends))
-        if found.excludes or around.ends:
-            raise refusal(
-                below(found.path, "max_chars"),
-                "cannot be kept for text that also looks for an end or for excludes; remove it, "
-                'or use a regex such as "[^<]{0,100}"',
-            )
-        return Repeat(_ANY_CHARACTER, 0, found.max_characters)
 
     def _all_but_last(self, found: InOrder, around: Around) -> Iterable[Node]:
         for element in found.elements[:-1]:

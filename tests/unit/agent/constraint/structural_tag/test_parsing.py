@@ -107,6 +107,14 @@ REFUSED: dict[str, tuple[Json, str]] = {
         tag("<t>", {**ANY, "max_chars": 5}, "</t>"),
         "#/format/content/max_chars: cannot be kept",
     ),
+    "a bound in tokens before an end that could begin in the text": (
+        tag("<t>", {**ANY, "max_tokens": 5}, "\n\n"),
+        '#/format/content/max_tokens: cannot be kept before the end "\\n\\n", which may begin inside "\\n\\n"; use',
+    ),
+    "a bound in tokens before an end that could end something excluded": (
+        tag("<t>", {**ANY, "max_tokens": 5, "excludes": ["x</"]}, "</t>"),
+        '#/format/content/max_tokens: cannot be kept before the end "</t>", which may begin inside "x</"; use',
+    ),
     "a bound in tokens below none": ({**ANY, "max_tokens": -1}, "#/format/max_tokens: must be a whole number from 0"),
     "a separator that is the end": (
         tag("[", {"type": "tags_with_separator", "tags": list(TOOLS), "separator": "]"}, "]"),
