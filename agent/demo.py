@@ -2,6 +2,7 @@
 and JSON that fits a schema."""
 
 import argparse
+import contextlib
 import json
 import os
 import shlex
@@ -53,11 +54,14 @@ PARAMETERS: dict[str, Any] = {
 
 
 def main(arguments: list[str]) -> int:
-    """Run the demo until Ctrl-C, or with `--once` until its answers are complete. 0: they were; 1: they were not."""
+    """Run the demo until Ctrl-C or the end of its terminal, or with `--once` until its answers are complete.
+
+    0: they were; 1: they were not.
+    """
     parser = argparse.ArgumentParser(prog="steersman demo", description=__doc__)
     parser.add_argument("--once", action="store_true", help="leave after the two answers")
     options = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, _interrupt)
+    _stop_on_signals()
     children: list[Child] = []
     is_complete = False
     try:
@@ -75,7 +79,8 @@ def main(arguments: list[str]) -> int:
         print(f"\nsteersman demo: {failure}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        _say("\nStopping." if is_complete else "\nStopped before the answer was complete.")
+        with contextlib.suppress(OSError):  # the terminal may be gone
+            _say("\nStopping." if is_complete else "\nStopped before the answer was complete.")
     finally:
         for child in reversed(children):
             child.end()
@@ -188,7 +193,17 @@ def _serve(children: list[Child]) -> NoReturn:
             child.check()
 
 
+def _stop_on_signals() -> None:
+    """As Ctrl-C does. Under nohup a terminal that closes is no reason."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, _interrupt)
+
+
 def _interrupt(number: int, frame: FrameType | None) -> None:
+    if number == signal.SIGHUP:
+        # The kernel and the shell both tell of a closed terminal; the second time insists on nothing.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 

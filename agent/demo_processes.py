@@ -1,8 +1,10 @@
 """The demo's children: two `steersman` processes that are always ended, and HTTP to them."""
 
 import contextlib
+import ctypes
 import http.client
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -18,6 +20,8 @@ END_TIMEOUT_SECONDS = 15.0
 SAY_EVERY_SECONDS = 5.0
 MAX_SHOWN_LOG_BYTES = 4096
 HTTP_TIMEOUT_SECONDS = 120.0
+_PR_SET_PDEATHSIG = 1  # sys/prctl.h
+_LIBC = ctypes.CDLL(None)
 
 
 class DemoFailed(Exception):
@@ -38,6 +42,7 @@ class Child:
             stdout=self._log,
             stderr=subprocess.STDOUT,
             start_new_session=True,  # Ctrl-C is for the demo, which then ends its children in order
+            preexec_fn=_end_with_the_demo,
         )
 
     def check(self) -> None:
@@ -63,6 +68,12 @@ class Child:
         self._log.seek(max(0, size - MAX_SHOWN_LOG_BYTES))
         lines = self._log.read().decode(errors="replace").strip().splitlines()
         return lines[-1].strip() if lines else ""
+
+
+def _end_with_the_demo() -> None:
+    """In a child, before it is one of ours: Linux tells it to end when the demo was killed and could not."""
+    if sys.platform == "linux":
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def free_port(preferred: int) -> int:

@@ -1,6 +1,7 @@
 """`steersman demo`, the first thing a newcomer runs: what it prints works, and Ctrl-C leaves nothing behind."""
 
 import json
+import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +11,16 @@ from typing import NamedTuple
 import pytest
 
 from agent.demo_requests import PROMPT_PATH
-from tests.support.demo_process import DEADLINE_SECONDS, DemoProcess, curl, freeze, running_demo, runs, wait_told_to_end
+from tests.support.demo_process import (
+    DEADLINE_SECONDS,
+    DemoProcess,
+    curl,
+    freeze,
+    running_demo,
+    runs,
+    wait_ended,
+    wait_told_to_end,
+)
 
 LAST_LINE = "Ctrl-C stops it."
 QUESTION_MARK = "\n> "  # the demo shows what it asks like this
@@ -92,3 +102,25 @@ def test_a_second_ctrl_c_does_not_wait_for_an_agent_that_hangs(tmp_path: Path) -
         demo.send(signal.SIGINT)
         assert demo.wait_exit() == 1
         assert_nothing_left(demo, children)
+
+
+def test_a_terminal_that_closes_ends_all_of_it_even_when_it_is_told_twice(tmp_path: Path) -> None:
+    with running_demo(tmp_path) as demo:
+        demo.wait_printed("Telling the fleet")
+        children = demo.wait_children(2)
+        freeze(children["agent"])
+        demo.send(signal.SIGHUP)
+        wait_told_to_end(children["agent"])
+        demo.send(signal.SIGHUP)
+        os.kill(children["agent"], signal.SIGCONT)
+        assert demo.wait_exit() == 1
+        assert_nothing_left(demo, children)
+
+
+def test_a_demo_that_is_killed_leaves_nothing_either(tmp_path: Path) -> None:
+    with running_demo(tmp_path) as demo:
+        demo.wait_printed("Starting an agent")
+        children = demo.wait_children(2)
+        demo.send(signal.SIGKILL)
+        assert demo.wait_exit() == -signal.SIGKILL
+        wait_ended(children.values())

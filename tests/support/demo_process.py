@@ -5,7 +5,7 @@ import shlex
 import signal
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -56,12 +56,15 @@ class DemoProcess(FleetProcess):
 
 @contextmanager
 def running_demo(folder: Path, *flags: str) -> Iterator[DemoProcess]:
-    """The demo, started as from a terminal, where Ctrl-C is not ignored even if it is here. Ended afterwards."""
-    here = signal.signal(signal.SIGINT, signal.default_int_handler)
+    """The demo, started as from a terminal, where Ctrl-C and hanging up are not ignored even if they are here. Ended
+    afterwards."""
+    interrupt_here = signal.signal(signal.SIGINT, signal.default_int_handler)
+    hangup_here = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
         demo = DemoProcess(folder / "demo.log", *flags)
     finally:
-        signal.signal(signal.SIGINT, here)
+        signal.signal(signal.SIGINT, interrupt_here)
+        signal.signal(signal.SIGHUP, hangup_here)
     try:
         yield demo
     finally:
@@ -71,6 +74,14 @@ def running_demo(folder: Path, *flags: str) -> Iterator[DemoProcess]:
 def runs(process_id: int) -> bool:
     """Whether there is such a process that has not ended."""
     return _state_of(Path(f"/proc/{process_id}")) not in "ZX"
+
+
+def wait_ended(process_ids: Iterable[int]) -> None:
+    """Until none of them runs. Raises AssertionError."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while any(runs(process_id) for process_id in process_ids):
+        assert time.monotonic() < deadline, "they go on"
+        time.sleep(0.02)
 
 
 def freeze(process_id: int) -> None:
