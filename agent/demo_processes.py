@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -84,6 +84,18 @@ def free_port(preferred: int) -> int:
             probe.bind(("127.0.0.1", port))
             return int(probe.getsockname()[1])
     raise DemoFailed("no port of 127.0.0.1 is free")
+
+
+def sentence_of_ports_in_use(preferred: Sequence[int], found: Sequence[int]) -> str | None:
+    """What to know when other ports than the preferred were found; None when it is they."""
+    taken = [str(port) for port, other in sorted(zip(preferred, found, strict=True)) if port != other]
+    if not taken:
+        return None
+    names = " and ".join(filter(None, [", ".join(taken[:-1]), taken[-1]]))
+    return (
+        f"Port{'s' if len(taken) > 1 else ''} {names} of 127.0.0.1 {'are' if len(taken) > 1 else 'is'} in use, so the "
+        "demo takes others: command lines of the pages that name them reach something else"
+    )
 
 
 @dataclass(frozen=True, slots=True)

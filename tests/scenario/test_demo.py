@@ -77,6 +77,7 @@ def test_once_ends_well_after_the_answer_and_its_usage(demos: Demos) -> None:
     assert demo.wait_exit(DEADLINE_SECONDS) == 0, demo.log
     assert " prompt tokens (" in demo.log
     assert LAST_LINE not in demo.log
+    assert "8060, 8061 and 8070 of 127.0.0.1 are in use" in demo.log  # the other demo has them, or another program
     assert_nothing_left(demo, demos.children_of_once)
 
 
