@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
         token = settings.read_token()
         tls = settings.read_tls()
     except SettingsError as error:
-        print(f"{COMMAND.program}: {error}", file=sys.stderr)
+        print(f"{COMMAND.program}: {error} ({COMMAND.help_pointer})", file=sys.stderr)
         return EXIT_WRONG_SETTINGS
     write_logs_to_stderr(settings.log_level, settings.log_format, os.environ)
     sys.setswitchinterval(SWITCH_SECONDS)

@@ -68,7 +68,7 @@ def main(arguments: list[str]) -> int:
 
     0: they were; 1: they were not.
     """
-    parser = argparse.ArgumentParser(prog="steersman demo", description=__doc__)
+    parser = argparse.ArgumentParser(prog="steersman demo", description=__doc__, allow_abbrev=False)
     parser.add_argument("--once", action="store_true", help="leave after the two answers")
     options = parser.parse_args(arguments)
     _stop_on_signals()

@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_serve(settings, secrets, source))
     except (SettingsError, AccessFileRefused, StoreRefused, NoOtelPackages) as refused:
-        _say(f"{refused} (`{COMMAND.program} --help` lists the flags)")
+        _say(f"{refused} ({COMMAND.help_pointer})")
         return EXIT_WRONG_SETTINGS
 
 

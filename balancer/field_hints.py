@@ -6,13 +6,11 @@ object below or above; a name that is nearly the same. Only our own names are sa
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
-from typing import Any, Final, get_args
+from typing import Any, get_args
 
 from pydantic import BaseModel, Tag
 
-NEAR_ENOUGH: Final = 0.8  # of difflib's 0 to 1; below it, guesses are more often wrong than right
-MAX_COMPARED_CHARACTERS: Final = 64
+from shared.nearest_word import MAX_COMPARED_CHARACTERS, nearest_word
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +49,8 @@ def field_hint(model: type[BaseModel], location: Sequence[int | str]) -> str | N
             return f'put it into "{name}"'
     if any(unknown in level.names() for level in levels[:-1]):
         return f'put it beside "{here.field}", not into it'
-    near = get_close_matches(unknown, here.names(), n=1, cutoff=NEAR_ENOUGH)
-    return f'did you mean "{near[0]}"?' if near else None
+    near = nearest_word(unknown, here.names())
+    return None if near is None else f'did you mean "{near}"?'
 
 
 def _levels(model: type[BaseModel], places: Sequence[int | str]) -> list[_Level]:

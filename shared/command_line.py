@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, cast
 
+from shared.nearest_word import did_you_mean
+
 Main = Callable[[list[str]], int]
 
 
@@ -76,7 +78,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     name, rest = words[0], words[1:]
     if name not in SUBCOMMANDS:
-        print(f"steersman: there is no subcommand {name!r}.\n\n{_usage()}", file=sys.stderr)
+        hint = did_you_mean(name, SUBCOMMANDS) or "."
+        print(f"steersman: there is no subcommand {name!r}{hint}\n\n{_usage()}", file=sys.stderr)
         return 2
     try:
         run = load_main(SUBCOMMANDS[name].target)
@@ -119,7 +122,7 @@ def print_completion(arguments: list[str]) -> int:
     try:
         shell = load_settings(CompletionSettings, COMPLETION, arguments, os.environ).shell
     except SettingsError as error:
-        print(f"{COMPLETION.program}: {error} (bash, zsh or fish; --help shows examples)", file=sys.stderr)
+        print(f"{COMPLETION.program}: {error} (bash, zsh or fish; {COMPLETION.help_pointer})", file=sys.stderr)
         return 2
     found = []
     for name, entry in SUBCOMMANDS.items():

@@ -10,7 +10,7 @@ import argparse
 import re
 import textwrap
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin
@@ -18,7 +18,8 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_o
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 
-from shared.fault_words import fault_words
+from shared.nearest_word import did_you_mean
+from shared.settings_faults import faults_sentence, unknown_words_sentence
 
 MAX_CONFIG_BYTES = 1 << 20
 MAX_DURATION_SECONDS = 10_000_000.0
@@ -86,6 +87,9 @@ def parse_address(value: object) -> Address:
     """`HOST:PORT`, `[::1]:8060`. Raises ValueError with a sentence."""
     if isinstance(value, Address):
         return value
+    scheme, has_scheme, _ = value.strip().partition("://") if isinstance(value, str) else ("", "", "")
+    if has_scheme and scheme.isascii() and scheme.isalpha():
+        raise ValueError(f"must be HOST:PORT alone: leave out {scheme}://")
     host, colon, port = value.strip().rpartition(":") if isinstance(value, str) else ("", "", "")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -118,6 +122,16 @@ class Command:
     environment_prefix: str
     lesson: tuple[str, ...] = ()
 
+    @property
+    def help_pointer(self) -> str:
+        """Where to look after a mistake."""
+        return f"`{self.program} --help` lists the flags{' and shows examples' if self.example else ''}"
+
+    @property
+    def example(self) -> str | None:
+        """The first of the lesson's."""
+        return next((line.strip() for line in self.lesson if line.startswith(f"  {self.program} ")), None)
+
 
 Settings = TypeVar("Settings", bound=SettingsModel)
 
@@ -132,7 +146,10 @@ def load_settings(
     """
     options = options_of(model)
     # Intermixed: a word may stand behind a flag, and one that may be left out too.
-    given = vars(_parser(command, options).parse_intermixed_args(list(arguments)))
+    found, unknown = _parser(command, options).parse_known_intermixed_args(list(arguments))
+    if unknown:
+        raise SettingsError(unknown_words_sentence(unknown, _spellings(options)))
+    given = vars(found)
     origins: dict[str, str] = {}
     values: dict[str, Any] = {}
     config = given.pop("config", None) or environment.get(f"{command.environment_prefix}CONFIG")
@@ -150,7 +167,8 @@ def load_settings(
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise SettingsError(_sentence(error, options, origins)) from None
+        names = {option.field: option.positional or f"--{option.flag}" for option in options}
+        raise SettingsError(faults_sentence(error, names, origins, command.example)) from None
 
 
 def options_of(model: type[SettingsModel]) -> list["Option"]:
@@ -243,7 +261,8 @@ def _take_file(path: Path, options: Sequence[Option], values: dict[str, Any], or
     for name, value in _read_file(path).items():
         option = by_name.get(name.replace("_", "-"))
         if option is None:
-            raise SettingsError(f"{path}: there is no setting {name!r}")
+            hint = did_you_mean(name.replace("_", "-"), by_name)
+            raise SettingsError(f"{path}: there is no setting {name!r}{hint}")
         if option.is_duration and isinstance(value, float):
             # A bare number is milliseconds everywhere; only defaults, which are ours, are floats and seconds.
             raise SettingsError(f'{path}: {name}: must be whole milliseconds such as 1500, or text such as "1.5s"')
@@ -265,11 +284,9 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise SettingsError(f"{path}: is not TOML ({error})") from None
 
 
-def _sentence(error: ValidationError, options: Sequence[Option], origins: Mapping[str, str]) -> str:
-    first = error.errors(include_url=False)[0]
-    field = str(first["loc"][0]) if first["loc"] else ""
-    flag = next((option.positional or f"--{option.flag}" for option in options if option.field == field), field)
-    if first["type"] == "missing":
-        return f"{flag} is required"
-    message = fault_words(first["type"], first.get("ctx", {})) or first["msg"].removeprefix("Value error, ")
-    return f"{origins.get(field, flag)}: {message}".removeprefix(": ")
+def _spellings(options: Sequence[Option]) -> Iterator[str]:
+    """All flags that a command takes, but for the `--no-` of some."""
+    yield from ("--help", "--config")
+    for option in options:
+        if not option.is_positional:
+            yield from (f"--{flag}" for flag in (option.flag, *option.other_flags))

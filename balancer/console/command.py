@@ -26,7 +26,7 @@ def run(
         sys.stdout.flush()
         return status
     except (SettingsError, AccessFileRefused) as refused:
-        say(command, f"{refused}\n`{command.program} --help` lists the flags and shows examples.")
+        say(command, f"{refused}\n{command.help_pointer}.")
         return EXIT_WRONG_USAGE
     except ConsoleError as error:
         say(command, str(error))

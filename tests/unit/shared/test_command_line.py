@@ -52,6 +52,20 @@ def test_no_or_unknown_subcommand_is_refused_with_the_help(
     assert all(repr(word) in printed.err for word in words)
 
 
+@pytest.mark.parametrize(("word", "meant"), [("statsu", "status"), ("balance", "balancer"), ("comp", "completion")])
+def test_a_misspelt_subcommand_leads_to_the_one_that_was_meant(
+    word: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command_line.main([word]) == 2
+    assert f"there is no subcommand {word!r}; did you mean {meant}?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [[], ["--slots", "many"], ["--slotz", "1"]])
+def test_a_mistake_in_the_agents_flags_leads_to_its_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert command_line.main(["agent", *words]) == 2
+    assert "`steersman agent --help` lists the flags" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("package", ["llama_cpp", "llama_cpp.llama_cpp", "numpy"])
 def test_a_missing_extra_is_one_sentence(
     package: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
