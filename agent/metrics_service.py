@@ -10,6 +10,7 @@ from aiohttp import hdrs, web
 
 from agent.metrics import exposition
 from shared.agent_status import AgentStatus
+from shared.listening_fault import listening_fault
 from shared.metric_families import CONTENT_TYPE
 from shared.settings_sources import Address
 
@@ -49,7 +50,7 @@ async def _listen(runner: web.AppRunner, address: Address) -> None:
     try:
         await web.TCPSite(runner, *address).start()
     except OSError as error:
-        raise CannotListen(f"--metrics-addr {address}: {error.strerror or error}") from None
+        raise CannotListen(f"cannot listen on {address}: {listening_fault(error, 'agent', '--metrics-addr')}") from None
     where = ", ".join(str(Address(*bound[:2])) for bound in runner.addresses)
     logger.info("metrics are served on %s", where)
 

@@ -152,7 +152,8 @@ class Balancer:
         finally:
             await self._observers.aclose()
             await self._store.aclose()
-            _log.info("the balancer has stopped")
+            if self.is_serving.is_set():  # else why it could not start is all there is to say
+                _log.info("the balancer has stopped")
 
     def _side_tasks(self, supervision: Supervision, link: ServiceLink) -> Iterator[SideTask]:
         reload_steps = [*supervision.reload_steps, self._entrance.read_again]

@@ -12,6 +12,7 @@ from aiohttp.typedefs import Handler
 from balancer.cors import CrossOriginRules
 from balancer.malformed_requests import SERVER_NAME, QuietRunner
 from balancer.request_names import name_request
+from shared.listening_fault import listening_fault
 from shared.settings_sources import Address
 
 KEEP_ALIVE_SECONDS: Final = 75.0  # longer than the 60 s of common front proxies, so that they close first
@@ -81,7 +82,8 @@ async def _health(_: web.Request) -> web.Response:
 
 
 class Listener:
-    """One service on one address. `port` 0 takes a free one; `addresses` tells which. `tls` None: plain HTTP."""
+    """One service on one address, which the flag `--<name>-addr` gives. `port` 0 takes a free one; `addresses` tells
+    which. `tls` None: plain HTTP."""
 
     def __init__(self, name: str, app: web.Application, address: Address, tls: ssl.SSLContext | None = None) -> None:
         self.name = name
@@ -111,8 +113,8 @@ class Listener:
             await site.start()
         except OSError as error:
             await self._runner.cleanup()
-            reason = error.strerror or str(error)
-            raise CannotListen(f"{self.name} cannot listen on {self._address}: {reason}") from None
+            fault = listening_fault(error, "balancer", f"--{self.name}-addr")
+            raise CannotListen(f"{self.name} cannot listen on {self._address}: {fault}") from None
         self._site = site
         where = ", ".join(str(address) for address in self.addresses)
         _log.info("%s listens on %s%s", self.name, where, "" if self._tls is None else " with TLS")

@@ -60,6 +60,6 @@ async def test_an_address_that_is_taken_is_one_sentence(caplog: pytest.LogCaptur
     caplog.set_level(logging.INFO)
     async with serving_metrics(parse_address("127.0.0.1:0"), agent_status):
         (address,) = re.findall(r"metrics are served on (\S+)", caplog.text)
-        with pytest.raises(CannotListen, match=rf"--metrics-addr {address}: .*in use"):
+        with pytest.raises(CannotListen, match=rf"cannot listen on {address}: .*in use.* --metrics-addr"):
             async with serving_metrics(parse_address(address), agent_status):
                 pass

@@ -100,12 +100,16 @@ async def test_what_keeps_it_from_starting_is_one_plain_sentence() -> None:
         assert "Traceback" not in process.log
 
 
-async def test_a_port_in_use_is_named() -> None:
+async def test_a_port_in_use_is_named_once_with_what_to_do_and_nothing_before_it() -> None:
     async with BalancerProcess.started() as first:
-        taken = str(first.inference_address)
+        taken, first_port = str(first.inference_address), first.inference_address.port
         async with BalancerProcess.launched("--inference-addr", taken) as second:
             assert await second.wait_exit() == 1
-    assert f"inference cannot listen on {taken}" in second.log
+    said = second.lines[-1]
+    assert f"inference cannot listen on {taken}: the port is in use; does another balancer run here?" in said
+    assert "--inference-addr HOST:PORT takes another" in said
+    assert said.count(str(first_port)) == 1
+    assert "has stopped" not in second.log
 
 
 async def test_an_open_start_for_everybody_is_said_loudly(caplog: pytest.LogCaptureFixture) -> None:
