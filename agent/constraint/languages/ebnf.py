@@ -9,7 +9,8 @@ hint that changes no language: it is checked and dropped.
 import re
 
 from agent.constraint.errors import GrammarError
-from agent.constraint.languages.ebnf_header import NAME, Header, read_header, rule_options, with_options
+from agent.constraint.languages.definition_sign import may_be_sign
+from agent.constraint.languages.ebnf_header import NAME, Header, no_header, read_header, rule_options, with_options
 from agent.constraint.languages.ebnf_macros import MACROS, MacroReader
 from agent.constraint.languages.groups import Groups, depth_of
 from agent.constraint.languages.source import Source, repetition_count
@@ -49,9 +50,7 @@ class _Parser:
         while offset < len(self._text):
             header = read_header(self._source, offset, self._space)
             if header is None:
-                raise self._source.error(
-                    offset, f"a rule, name ::= body, must begin here, not {self._source.found(offset)}"
-                )
+                raise no_header(self._source, offset, self._space)
             if header.name in self._rules:
                 raise self._source.error(offset, f"the rule {header.name!r} is defined twice; remove or rename one")
             headers.append(header)
@@ -131,7 +130,8 @@ class _Parser:
     def _named(self, offset: int) -> int:
         name = NAME.match(self._text, offset)
         if name is None:
-            raise self._source.error(offset, f'{self._source.found(offset)} has no meaning here; quote text as in "x"')
+            remedy = "a rule is written name ::= body, text as" if may_be_sign(self._text, offset) else "quote text as"
+            raise self._source.error(offset, f'{self._source.found(offset)} has no meaning here; {remedy} in "x"')
         if name.group() in ("true", "false"):
             raise self._source.error(offset, f"{name.group()} is no rule name; quote it to mean the text")
         if name.group() in MACROS:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from agent.constraint.errors import GrammarError
+from agent.constraint.languages.definition_sign import missing_sign
 from agent.constraint.languages.ebnf_lengths import at_most
 from agent.constraint.languages.source import Source
 from agent.constraint.tree import (
@@ -21,7 +23,9 @@ from agent.constraint.tree import (
 )
 
 NAME = re.compile(r"[a-zA-Z_.-][a-zA-Z0-9_.-]*")
-_OPTIONS = re.compile(r'\[((?:[^\]"\r\n]|"[^"\r\n\\]*")*)\][ \t]*(?=::=)')
+_BRACKETS = r'\[((?:[^\]"\r\n]|"[^"\r\n\\]*")*)\][ \t]*'
+_OPTIONS = re.compile(_BRACKETS + "(?=::=)")
+_NAME_AND_BRACKETS = re.compile(f"{NAME.pattern}(?:{_BRACKETS})?")
 _OPTION = re.compile(r'[ \t]*([a-z_]+)[ \t]*(?:=[ \t]*("[^"]*"|[-+.0-9eE]+))?[ \t]*(,|$)')
 _MOST = 2**31 - 1
 
@@ -62,6 +66,15 @@ def read_header(source: Source, offset: int, space: Callable[[int], int]) -> Hea
     if not source.text.startswith("::=", end):
         return None
     return Header(name.group(), options, offset, end + 3)
+
+
+def no_header(source: Source, offset: int, space: Callable[[int], int]) -> GrammarError:
+    """Why none is at `offset`, where one must be."""
+    name = _NAME_AND_BRACKETS.match(source.text, offset)
+    if name is None or name.group() in ("true", "false"):
+        return source.error(offset, f"a rule, name ::= body, must begin here, not {source.found(offset)}")
+    end = space(name.end())
+    return source.error(end, missing_sign(source.text, end))
 
 
 def with_options(rules: Mapping[str, Node], header: Header, optioned: Collection[str], source: Source) -> Node:

@@ -15,6 +15,7 @@ import re
 
 from agent.constraint.errors import GrammarError
 from agent.constraint.languages.code_points import EVERY_CODE_POINT, letters, without
+from agent.constraint.languages.definition_sign import missing_sign
 from agent.constraint.languages.gbnf_left_recursion import refuse_left_recursion
 from agent.constraint.languages.groups import Groups
 from agent.constraint.languages.source import Source, repetition_count
@@ -84,8 +85,8 @@ class _Parser:
             raise self._source.error(start, self._not_a_rule(start))
         offset = self._space(name.end(), lines=False)
         if not self._text.startswith("::=", offset):
-            remedy = "; names hold only letters, digits and -" if self._text[offset : offset + 1] in tuple("_.") else ""
-            raise self._source.error(offset, f"'::=' is missing after the rule name{remedy}")
+            remedy = "names hold only letters, digits and -" if self._text[offset : offset + 1] in tuple("_.") else ""
+            raise self._source.error(offset, missing_sign(self._text, offset, remedy))
         if name.group() in self._rules:
             raise self._source.error(start, f"the rule {name.group()!r} is defined twice; remove or rename one")
         self._defined_at[name.group()] = start
@@ -109,8 +110,8 @@ class _Parser:
                 return "this ')' closes nothing; remove it"
             case "_":
                 return "rule names hold only letters, digits and -, no '_'; rename the rule"
-            case ":":
-                return "a rule must begin on a line of its own"
+            case ":" | "=":
+                return "a rule must begin on a line of its own, as name ::= body"
             case _:
                 return f'{self._source.found(offset)} has no meaning here; quote text as in "x"'
 

@@ -81,7 +81,11 @@ REFUSED = [
     ('root ::= "abc', 1, 10, 'closing "'),
     ("root ::= [abc", 1, 10, "closing ]"),
     ('root ::= ("a" | "b"', 1, 10, "never closed"),
-    ('root :== "x"', 1, 6, "'::=' is missing"),
+    ('root :== "x"', 1, 6, "'::=' is missing after the rule name; write it in place of ':=='"),
+    ('root = "x"', 1, 6, "write it in place of '='"),
+    ('root := "x"', 1, 6, "write it in place of ':='"),
+    ('root ::= x\nx: "a"', 2, 2, "write it in place of ':'"),
+    ('root ::= x |\nx = "a"', 2, 3, "name ::= body"),
     (r'root ::= "\d"+', 1, 11, r"no \\d"),
     # C02
     ('root ::= root "a" | "b"', 1, 1, "'root' is left-recursive"),
