@@ -15,9 +15,10 @@ def agents_document(fleet: FleetView) -> Json:
     return {"agents": [_paddler_agent(agent) for agent in _in_order(fleet)]}
 
 
-def fleet_document(fleet: FleetView) -> Json:
+def fleet_document(fleet: FleetView, state_database_problem: str | None) -> Json:
     """`GET /api/v1/fleet`. Revisions are those of the desired state; counts of tokens and cells are in tokens."""
     return {
+        "state_database_problem": state_database_problem,
         "wanted_revision": fleet.wanted_revision,
         "serving_revisions": serving_revisions(fleet),
         "slots_total": sum(agent.status.slots_total for agent in fleet.agents),

@@ -117,7 +117,7 @@ class ManagementRoutes:
         return fleet_view.agents_document(self._switchboard.fleet())
 
     def _fleet(self) -> fleet_view.Json:
-        return fleet_view.fleet_document(self._switchboard.fleet())
+        return fleet_view.fleet_document(self._switchboard.fleet(), self._services.watch.problem)
 
     def _buffered(self) -> fleet_view.Json:
         return fleet_view.buffered_requests_document(self._switchboard.statistics())

@@ -127,8 +127,10 @@ class FleetAgent(StrictModel):
 
 
 class Fleet(StrictModel):
-    """Revisions are those of the desired state."""
+    """Revisions are those of the desired state. `state_database_problem`: why the state database cannot be used, and
+    where it is; null while it answers."""
 
+    state_database_problem: str | None
     wanted_revision: Count | None
     serving_revisions: list[Count]
     slots_total: Count

@@ -79,8 +79,9 @@ class Agent(_Record):
 
 
 class Fleet(_Record):
-    """`GET /api/v1/fleet`."""
+    """`GET /api/v1/fleet`. `wanted_revision` None: the balancer does not know it yet."""
 
+    state_database_problem: Shown | None = None
     wanted_revision: int | None = None
     serving_revisions: list[int] = Field(default=[])
     slots_total: int = 0

@@ -9,6 +9,10 @@ from balancer.console.fleet_snapshot import Agent, Fleet, Issue, Snapshot
 from balancer.console.text import counted, seconds
 from shared.agent_status import IssueKind
 
+LOOK_AFTER: Final = (
+    "Look after Redis (does it run, is --state-database its address?), or the disk of the state file; the balancer "
+    "goes on by itself when it answers."
+)
 HUNG_SECONDS: Final = 30.0  # `--inference-item-timeout`'s default: its requests end with 504 from then on
 
 _EDIT: Final = "`steersman state edit`"
@@ -64,26 +68,46 @@ def is_healthy(found: list[Finding]) -> bool:
 
 
 def _of_balancer(snapshot: Snapshot) -> Iterator[Finding]:
-    if not snapshot.readiness.ready:
-        reason = snapshot.readiness.reason or "it does not say why"
+    is_ready, reason = snapshot.readiness.ready, snapshot.readiness.reason or "it does not say why"
+    if snapshot.is_store_away and _waits_for_state(snapshot):
+        yield Finding(f"{store_problem(snapshot.fleet)}, so this balancer does not know yet what to serve.", LOOK_AFTER)
+        if not snapshot.fleet.agents:
+            yield Finding("No agent is connected.", _start_an_agent(snapshot))
+        return
+    if not is_ready:
         yield Finding(f"The fleet does not serve: {reason}.", _next_when_not_ready(snapshot))
     if snapshot.is_store_away:
-        yield Finding(
-            "The state database does not answer: requests are served, but the desired state can be neither read "
-            "anew nor changed.",
-            "Look after Redis, or the disk of the state file; the balancer's log says what it meets.",
-        )
+        meanwhile = "requests are served as before, but the" if is_ready else "the"
+        can = f"{meanwhile} desired state can be neither read anew nor changed."
+        yield Finding(f"{store_problem(snapshot.fleet)}: {can}", LOOK_AFTER)
+
+
+def store_problem(fleet: Fleet) -> str:
+    """The beginning of a sentence: what is wrong with the state database, which is away."""
+    problem = fleet.state_database_problem or "the state database does not answer"
+    return problem[:1].upper() + problem[1:]
+
+
+def _waits_for_state(snapshot: Snapshot) -> bool:
+    """Whether the balancer has not served by any state yet."""
+    return not snapshot.readiness.ready and snapshot.fleet.wanted_revision is None
+
+
+def _start_an_agent(snapshot: Snapshot) -> str:
+    return (
+        f"Start one: steersman agent --management-addr {snapshot.address} --slots 4. If it runs already, its log "
+        "says why it has no link."
+    )
 
 
 def _next_when_not_ready(snapshot: Snapshot) -> str:
     fleet = snapshot.fleet
     if "shutting down" in snapshot.readiness.reason:
         return "Start it again (systemctl start steersman-balancer), or ask another balancer with --management-addr."
+    if "state database" in snapshot.readiness.reason:
+        return LOOK_AFTER
     if not fleet.agents:
-        return (
-            f"Start one: steersman agent --management-addr {snapshot.address} --slots 4. If it runs already, its log "
-            "says why it has no link."
-        )
+        return _start_an_agent(snapshot)
     if snapshot.wanted_model == "None":
         return f"Name a model with {_EDIT}."
     if any(agent.issues or agent.peer_version_problem for agent in fleet.agents):

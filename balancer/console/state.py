@@ -13,13 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pydantic import ValidationError
+
 from balancer.console.command import run, say
 from balancer.console.errors import EXIT_DONE, EXIT_NOT_WELL, Refused, Unreachable, WrongUsage
-from balancer.console.management_client import Answer, management_client
+from balancer.console.fleet_snapshot import Fleet
+from balancer.console.health import LOOK_AFTER, store_problem
+from balancer.console.management_client import Answer, ManagementClient, management_client
 from balancer.console.settings import STATE, StateSettings
-from balancer.console.state_change import change_lines, pretty, read_state
+from balancer.console.state_change import change_lines, pretty, read_state, what_serves
 from balancer.console.state_editor import MAX_STATE_BYTES, EditedFile, decoded, edit, editor_of, read_bounded
-from balancer.console.status import COLUMNS_OF_A_PIPE, STATE_PATH
+from balancer.console.status import COLUMNS_OF_A_PIPE, FLEET_PATH, STATE_PATH, strange_fleet
 from shared.desired_state import BalancerDesiredState
 
 _TAG: Final = re.compile(r'"(\d{1,19})"')
@@ -45,10 +49,11 @@ class Stored:
     revision: int
     state: BalancerDesiredState
     is_stale: bool
+    fleet: Fleet
 
 
 class StateAsker:
-    """Both requests."""
+    """All requests."""
 
     def __init__(self, settings: StateSettings) -> None:
         self._settings = settings
@@ -56,9 +61,9 @@ class StateAsker:
 
     def fetch(self) -> Stored:
         """What is stored. Raises ConsoleError."""
-        answer = asyncio.run(self._ask("GET"))
+        answer, fleet = asyncio.run(self._ask_state_and_fleet())
         if answer.status == 503:
-            raise Refused(_store_is_away(answer))
+            raise Refused(f"{store_problem(fleet)}, so this balancer does not know yet what is stored. {LOOK_AFTER}")
         tag = _TAG.fullmatch(answer.headers.get("ETag", ""))
         if answer.status != 200 or tag is None:
             raise Unreachable(
@@ -66,20 +71,31 @@ class StateAsker:
                 "Is it a management service?"
             )
         state = read_state(answer.body.decode("utf-8", "replace"), f"what {self._address} has stored")
-        return Stored(int(tag[1]), state, "Warning" in answer.headers)
+        return Stored(int(tag[1]), state, "Warning" in answer.headers, fleet)
 
     def store(self, state: BalancerDesiredState, revision: int, again: str) -> None:
         """Over `revision` and no other. Raises Refused with what to do next; `again` is the command for another try."""
         headers = {"Content-Type": "application/json", "If-Match": f'"{revision}"'}
-        answer = asyncio.run(self._ask("PUT", pretty(state).encode(), headers))
+        answer, fleet = asyncio.run(self._store(pretty(state).encode(), headers))
         if answer.status != 204:
-            raise Refused(_refusal(answer, revision, again))
+            raise Refused(_refusal(answer, fleet, revision, again))
         stored = answer.headers.get("ETag", "").strip('"')
         print(f"Revision {stored} is stored. `steersman top` shows the agents applying it.")
 
-    async def _ask(self, method: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> Answer:
+    async def _ask_state_and_fleet(self) -> tuple[Answer, Fleet]:
         async with management_client(self._settings) as client:
-            return await client.ask(method, STATE_PATH, body, headers)
+            return await client.ask("GET", STATE_PATH), await _fleet_of(client)
+
+    async def _store(self, body: bytes, headers: Mapping[str, str]) -> tuple[Answer, Fleet]:
+        async with management_client(self._settings) as client:
+            return await client.ask("PUT", STATE_PATH, body, headers), await _fleet_of(client)
+
+
+async def _fleet_of(client: ManagementClient) -> Fleet:
+    try:
+        return Fleet.model_validate(await client.document(FLEET_PATH))
+    except ValidationError:
+        raise strange_fleet(client.address) from None
 
 
 def _get(asker: StateAsker) -> int:
@@ -87,7 +103,7 @@ def _get(asker: StateAsker) -> int:
     print(pretty(stored.state))
     say(STATE, f'revision {stored.revision} (ETag "{stored.revision}")')
     if stored.is_stale:
-        say(STATE, "the state database does not answer: this is what is served by now, perhaps not what is stored")
+        say(STATE, f"{store_problem(stored.fleet)}: this is what is served by now, perhaps not what is stored")
     return EXIT_DONE
 
 
@@ -114,7 +130,7 @@ def _set(asker: StateAsker, settings: StateSettings) -> int:
 def _edit(asker: StateAsker, settings: StateSettings) -> int:
     stored = asker.fetch()
     if stored.is_stale:
-        raise Refused("the state database does not answer, so nothing could be stored: look after it first, then edit")
+        raise Refused(f"{store_problem(stored.fleet)}, so nothing could be stored. {LOOK_AFTER}")
     editor = editor_of(os.environ)
     original = pretty(stored.state) + "\n"
     file = EditedFile(original)
@@ -141,7 +157,8 @@ def _edit(asker: StateAsker, settings: StateSettings) -> int:
 
 def _show_changes(stored: Stored, state: BalancerDesiredState) -> None:
     width = shutil.get_terminal_size((COLUMNS_OF_A_PIPE, 24)).columns
-    print("\n".join(change_lines(stored.state, state, stored.revision, width)), flush=True)
+    serves = what_serves(stored.fleet, stored.revision)
+    print("\n".join(change_lines(stored.state, state, stored.revision, serves, width)), flush=True)
 
 
 def _edited(editor: list[str], file: EditedFile, original: str) -> BalancerDesiredState | None:
@@ -159,7 +176,7 @@ def _edited(editor: list[str], file: EditedFile, original: str) -> BalancerDesir
                 raise
 
 
-def _refusal(answer: Answer, revision: int, again: str) -> str:
+def _refusal(answer: Answer, fleet: Fleet, revision: int, again: str) -> str:
     if answer.status == 412:
         now = answer.headers.get("ETag", "").strip('"')
         return (
@@ -167,15 +184,11 @@ def _refusal(answer: Answer, revision: int, again: str) -> str:
             f"Run `{again}` to see what would change now."
         )
     if answer.status == 503:
-        return _store_is_away(answer)
+        why = fleet.state_database_problem or answer.text or "the state database does not answer"
+        return f"{why}; nothing was changed, and what is served stays as it was. {LOOK_AFTER}"
     if answer.status == 413:
         return f"the balancer takes no document of this size: {answer.text} (--max-request-bytes of the balancer)"
     return f"the balancer refused it with {answer.status}, so nothing was changed: {answer.text or 'without a reason'}"
-
-
-def _store_is_away(answer: Answer) -> str:
-    why = answer.text or "the state database does not answer"
-    return f"{why}. Requests are served as before; look after Redis or the disk of the state file, and try again."
 
 
 def _agrees(question: str, *, is_default: bool) -> bool:

@@ -3,11 +3,13 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from balancer.console.errors import WrongUsage
+from balancer.console.fleet_snapshot import Fleet
 from balancer.console.text import clipped, counted, escaped_json, printable, wrapped
 from balancer.validation_sentences import fault_sentences
 from shared.chat_template_check import compile_fault
@@ -29,6 +31,25 @@ TEMPLATE: Final = "Reloads nothing: agents check the template and the projection
 SAMPLING: Final = "Reloads nothing: it changes sampling only, from the next request on."
 UNUSED: Final = "Reloads nothing: agents do the same as before."
 FIRST_LOAD: Final = "LOADS A MODEL: nothing serves until the agents have loaded it."
+UNCERTAIN: Final = (
+    "MAY RELOAD THE MODEL: agents serve another revision than the stored one, and decide by what they serve. At least "
+    "half of the slots go on serving meanwhile."
+)
+
+
+class Serves(Enum):
+    """What the fleet serves while somebody asks what a change costs."""
+
+    NOTHING = "nothing"
+    STORED = "stored"  # the revision that is replaced
+    OTHER = "other"  # another one, or several
+
+
+def what_serves(fleet: Fleet, revision: int) -> Serves:
+    """Beside the stored `revision`."""
+    if not any(agent.serves for agent in fleet.agents):
+        return Serves.NOTHING
+    return Serves.STORED if fleet.serving_revisions == [revision] else Serves.OTHER
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +93,12 @@ def changes(before: BalancerDesiredState, after: BalancerDesiredState) -> list[C
     return list(_differences("", before.document(), after.document()))
 
 
-def cost(before: BalancerDesiredState, after: BalancerDesiredState) -> str:
+def cost(before: BalancerDesiredState, after: BalancerDesiredState, serves: Serves) -> str:
     """What agents do about it, by the rule that they themselves decide with."""
     old, new = before.for_agents(), after.for_agents()
-    serving = None if old.model == "None" else old
+    if serves is Serves.OTHER:
+        return _COSTS[Need.UNLOAD] if new.model == "None" else UNCERTAIN
+    serving = None if serves is Serves.NOTHING or old.model == "None" else old
     need = what_is_needed(serving, new)
     if need is Need.RELOAD and serving is None:
         return FIRST_LOAD
@@ -85,12 +108,12 @@ def cost(before: BalancerDesiredState, after: BalancerDesiredState) -> str:
 
 
 def change_lines(
-    before: BalancerDesiredState, after: BalancerDesiredState, revision: int, width: int = 80
+    before: BalancerDesiredState, after: BalancerDesiredState, revision: int, serves: Serves, width: int = 80
 ) -> list[str]:
     """What somebody reads before the question."""
     found = changes(before, after)
     heading = f"{counted(len(found), 'change')} to revision {revision}:"
-    return [heading, *(f"  {change}" for change in found), *wrapped(cost(before, after), width, "", "")]
+    return [heading, *(f"  {change}" for change in found), *wrapped(cost(before, after, serves), width, "", "")]
 
 
 def _differences(prefix: str, before: dict[str, Any], after: dict[str, Any]) -> Iterator[Change]:

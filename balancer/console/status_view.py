@@ -44,7 +44,10 @@ def revisions(fleet: Fleet) -> str:
     serving = ", ".join(str(revision) for revision in fleet.serving_revisions)
     if fleet.serving_revisions == [fleet.wanted_revision]:
         return f"revision {serving}"
-    wanted = f"wanted is revision {fleet.wanted_revision}" if fleet.wanted_revision else "no state was ever stored"
+    if fleet.wanted_revision is None:
+        wanted = "what is wanted is not known yet"
+    else:
+        wanted = f"wanted is revision {fleet.wanted_revision}" if fleet.wanted_revision else "no state is stored"
     return f"{'revision ' + serving if serving else 'nothing'}; {wanted}"
 
 

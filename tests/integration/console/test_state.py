@@ -54,6 +54,8 @@ class Operator:
         return list(self.folder.glob("steersman-state-*"))
 
 
+NOBODY = 1  # a port at which nobody listens
+
 EDITOR = """
 import json, os, sys
 turns, log = {turns!r}, {log!r}
@@ -193,10 +195,24 @@ async def test_a_store_that_is_away_is_said_everywhere_and_nothing_is_changed(
         file = someone.write(model={"LocalToAgent": "/m.gguf"})
         refused = await someone.state("set", file, "--yes")
         assert refused.status == 1
-        assert "nothing was changed. Requests are served as before; look after Redis" in refused.err
+        assert "nothing was changed, and what is served stays as it was. Look after Redis" in refused.err
         someone.edits_with(HOTTER)
         assert (await someone.state("edit", "--yes")).status == 1
         assert someone.left_behind == []
         assert "perhaps not what is stored" in (await someone.state("get")).err
         status = await run("status", "--management-addr", someone.address)
         assert (status.status, "! The state database does not answer" in status.out) == (1, True)
+
+
+async def test_a_balancer_that_waits_for_its_redis_names_its_address_and_no_password(operator: Any) -> None:
+    async with operator(state_database=f"redis://user:secret@127.0.0.1:{NOBODY}/0") as someone:
+        file = someone.write(model={"LocalToAgent": "/m.gguf"})
+        rans = [await someone.state("get"), await someone.state("set", file, "--yes")]
+        for ran in [*rans, await run("status", "--management-addr", someone.address)]:
+            assert ran.status == 1
+            said = ran.out + ran.err
+            assert f"The state database at redis://127.0.0.1:{NOBODY}" in said
+            assert "does not know yet" in said
+            assert "secret" not in said
+            assert "served" not in said
+            assert "ever stored" not in said

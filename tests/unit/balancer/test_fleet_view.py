@@ -124,7 +124,8 @@ def test_our_view_says_what_paddlers_has_no_words_for() -> None:
             issues=[MISSING],
         ),
     )
-    fleet = fleet_document(Fleet((agent,), wanted_revision=7, applicable_state=MODEL))
+    fleet = fleet_document(Fleet((agent,), wanted_revision=7, applicable_state=MODEL), "it is away")
+    assert fleet["state_database_problem"] == "it is away"
     assert fleet["wanted_revision"] == 7
     assert fleet["serving_revisions"] == [6]
     assert (fleet["slots_total"], fleet["slots_processing"]) == (4, 2)

@@ -10,6 +10,8 @@ from tests.support.fleet_snapshots import Agent, status
 
 MISSING = AgentIssue(kind=IssueKind.MODEL_FILE_DOES_NOT_EXIST, model_path="/m.gguf", detail="No file /m.gguf.")
 
+AWAY = "the state database at redis://h:1 does not answer"
+
 
 def one(found: list[Finding]) -> Finding:
     (finding,) = found
@@ -81,8 +83,28 @@ def test_an_issue_without_a_sentence_has_its_kind_and_file() -> None:
 
 def test_a_state_database_that_is_away_is_a_problem_though_all_serve() -> None:
     finding = one(findings(snapshot(Agent(), is_store_away=True)))
-    assert "state database does not answer" in finding.sentence
+    assert finding.sentence.startswith("The state database does not answer: requests are served as before")
     assert finding.is_problem
+    named = one(findings(snapshot(Agent(), is_store_away=True, problem=AWAY)))
+    assert named.sentence.startswith("The state database at redis://h:1 does not answer: requests are served")
+
+
+def test_without_any_state_the_database_comes_first_and_nothing_is_said_to_be_served() -> None:
+    cause, agents = findings(snapshot(wanted=None, is_store_away=True, problem=AWAY))
+    assert cause.sentence.startswith(
+        "The state database at redis://h:1 does not answer, so this balancer does not know"
+    )
+    assert cause.next_step.startswith("Look after Redis")
+    assert "steersman agent" in agents.next_step
+    idle = Agent(status=status(slots_total=0, accepting=False, model_path=None, applied_revision=None))
+    assert one(findings(snapshot(idle, wanted=None, is_store_away=True))).next_step.startswith("Look after Redis")
+    assert one(findings(snapshot(wanted=None))).next_step.startswith("Look after Redis")  # it may just have come back
+
+
+def test_a_fleet_that_does_not_serve_is_not_said_to_while_the_database_is_away() -> None:
+    fleet, database = findings(snapshot(is_store_away=True, problem=AWAY))
+    assert "no agent is connected" in fleet.sentence
+    assert database.sentence == f"T{AWAY[1:]}: the desired state can be neither read anew nor changed."
 
 
 def test_agents_that_wait_for_their_turn_are_a_note_while_another_swaps() -> None:

@@ -7,8 +7,10 @@ import pytest
 
 from balancer.console import state_change
 from balancer.console.errors import WrongUsage
-from balancer.console.state_change import change_lines, changes, cost, pretty, read_state
+from balancer.console.state_change import Serves, change_lines, changes, cost, pretty, read_state, what_serves
 from shared.desired_state import DEFAULT_DESIRED_STATE, BalancerDesiredState
+from tests.support.console_snapshots import fleet
+from tests.support.fleet_snapshots import Agent, status
 
 MODEL: dict[str, Any] = {"model": {"LocalToAgent": "/a.gguf"}}
 
@@ -34,13 +36,35 @@ def state(**fields: Any) -> BalancerDesiredState:
     ],
 )
 def test_what_a_change_costs(after: BalancerDesiredState, expected: str) -> None:
-    assert cost(state(), after) == expected
+    assert cost(state(), after, Serves.STORED) == expected
 
 
 def test_the_first_model_and_no_model() -> None:
-    assert cost(state(model="None"), state()) == state_change.FIRST_LOAD
-    assert cost(state(), state(model="None")).startswith("UNLOADS")
-    assert cost(state(model="None"), state(model="None", parameters={"top_k": 1})) == state_change.UNUSED
+    none = state(model="None")
+    assert cost(none, state(), Serves.NOTHING) == state_change.FIRST_LOAD
+    assert cost(state(), none, Serves.STORED).startswith("UNLOADS")
+    assert cost(none, state(model="None", parameters={"top_k": 1}), Serves.NOTHING) == state_change.UNUSED
+
+
+@pytest.mark.parametrize("after", [state(parameters={"top_k": 1}), state(model={"LocalToAgent": "/b.gguf"})])
+def test_what_was_stored_but_never_loaded_serves_nothing_meanwhile(after: BalancerDesiredState) -> None:
+    assert cost(state(), after, Serves.NOTHING) == state_change.FIRST_LOAD
+    assert cost(state(), state(model="None"), Serves.NOTHING) == state_change.UNUSED
+
+
+def test_what_is_compared_with_another_revision_than_the_stored_one_is_uncertain() -> None:
+    assert cost(state(), state(parameters={"top_k": 1}), Serves.OTHER) == state_change.UNCERTAIN
+    assert cost(state(model="None"), state(), Serves.OTHER) == state_change.UNCERTAIN
+    assert cost(state(), state(model="None"), Serves.OTHER).startswith("UNLOADS")
+
+
+def test_what_the_fleet_serves_beside_the_stored_revision() -> None:
+    idle = Agent("b", "idle", status(slots_total=0, accepting=False, applied_revision=None))
+    assert what_serves(fleet(), 1) is Serves.NOTHING
+    assert what_serves(fleet(idle), 1) is Serves.NOTHING
+    assert what_serves(fleet(Agent(), idle), 1) is Serves.STORED
+    assert what_serves(fleet(Agent()), 2) is Serves.OTHER
+    assert what_serves(fleet(Agent(), Agent("c", "c", status(applied_revision=2))), 2) is Serves.OTHER
 
 
 def test_changes_are_named_field_by_field() -> None:
@@ -63,8 +87,8 @@ def test_adapters_are_named_one_by_one() -> None:
 
 def test_long_values_are_cut() -> None:
     after = state(chat_template_override={"content": "x" * 5000})
-    assert all(len(line) < 200 for line in change_lines(state(), after, 7))
-    assert change_lines(state(), after, 7)[0] == "1 change to revision 7:"
+    assert all(len(line) < 200 for line in change_lines(state(), after, 7, Serves.STORED))
+    assert change_lines(state(), after, 7, Serves.STORED)[0] == "1 change to revision 7:"
 
 
 def test_a_printed_state_reads_back_as_the_same() -> None:

@@ -28,6 +28,13 @@ def test_a_healthy_fleet_is_a_few_lines() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("wanted", "words"), [(None, "nothing; what is wanted is not known yet"), (0, "nothing; no state is stored")]
+)
+def test_only_what_is_known_of_the_wanted_state_is_said(wanted: int | None, words: str) -> None:
+    assert f"serving  {words}" in status_lines(snapshot(wanted=wanted), [], 80)
+
+
 def test_what_is_wrong_is_wrapped_with_the_next_step_below() -> None:
     given = snapshot(Agent(status=status(issues=[MISSING])), wanted=2)
     lines = status_lines(given, findings(given), 80)
