@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from balancer.field_hints import field_hint
 from shared.desired_state import WHOLE_SENTENCE
@@ -20,9 +21,12 @@ MAX_NAME_CHARACTERS = 64
 
 
 def fault_sentences(error: ValidationError, model: type[BaseModel] | None = None) -> list[str]:
-    """One sentence per fault, in the order of the document's fields; at most MAX_SENTENCES and one that counts the
-    rest. `model`: whose fields an unknown one may have meant."""
+    """One sentence per fault, in the order of the document's fields, but for those that explain why another is missing:
+    they come first. At most MAX_SENTENCES and one that counts the rest. `model`: whose fields an unknown one may have
+    meant."""
     faults = error.errors(include_url=False, include_input=False)
+    if model is not None:
+        faults = _explanations_first(faults, model)
     sentences = [_sentence(fault["type"], fault["loc"], fault, model) for fault in faults[:MAX_SENTENCES]]
     if len(faults) > MAX_SENTENCES:
         sentences.append(f"and {len(faults) - MAX_SENTENCES} more faults")
@@ -30,9 +34,22 @@ def fault_sentences(error: ValidationError, model: type[BaseModel] | None = None
 
 
 def first_fault(error: ValidationError) -> tuple[str | None, str]:
-    """The top-level field of the first sentence (None: the document as a whole) and pydantic's word for the fault."""
+    """The top-level field of the first fault (None: the document as a whole) and pydantic's word for the fault."""
     fault = error.errors(include_url=False, include_input=False)[0]
     return (_shown(fault["loc"][0]) if fault["loc"] else None), fault["type"]
+
+
+def _explanations_first(faults: list[ErrorDetails], model: type[BaseModel]) -> list[ErrorDetails]:
+    """Unknown fields that are a missing one by another name go before all others; of many, the first are looked at."""
+    missing = {fault["loc"] for fault in faults if fault["type"] == "missing"}
+    unknown = [fault for fault in faults if fault["type"] == "extra_forbidden"][:MAX_SENTENCES] if missing else []
+    places = {fault["loc"] for fault in unknown if _explains_one(fault["loc"], missing, model)}
+    return sorted(faults, key=lambda fault: fault["type"] != "extra_forbidden" or fault["loc"] not in places)
+
+
+def _explains_one(location: tuple[int | str, ...], missing: set[tuple[int | str, ...]], model: type[BaseModel]) -> bool:
+    hint = field_hint(model, location) or ""
+    return any(f'"{one[-1]}"' in hint for one in missing if one[:-1] == location[:-1])
 
 
 def _sentence(

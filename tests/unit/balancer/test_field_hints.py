@@ -1,15 +1,18 @@
 """An unknown field: a word of another API, a field of another object, a slip of the pen, or anybody's guess."""
 
+import json
 from typing import Any
 
 import pytest
 from pydantic import BaseModel, ValidationError
 
 from balancer import foreign_words
+from balancer.body_parsing import BodyRefused, parse_body
 from balancer.complete_dialect import CompleteBody
 from balancer.completions_body import CompletionBody
 from balancer.field_hints import field_hint
 from balancer.native_dialect import RawPromptBody
+from balancer.validation_sentences import fault_sentences
 from shared.desired_state import DEFAULT_DESIRED_STATE, BalancerDesiredState
 
 RAW: dict[str, Any] = {"raw_prompt": "x", "max_tokens": 1}
@@ -65,6 +68,52 @@ def test_what_is_meant_can_be_guessed(model: type[BaseModel], document: dict[str
 )
 def test_what_cannot_be_guessed_is_not(model: type[BaseModel], document: dict[str, Any]) -> None:
     assert hint(model, document) is None
+
+
+@pytest.mark.parametrize(
+    ("model", "document", "sentence"),
+    [
+        (
+            RawPromptBody,
+            {"prompt": "x", "max_tokens": 4},
+            'prompt: is not a known field; it is called "raw_prompt" here',
+        ),
+        (
+            RawPromptBody,
+            {"raw_promt": "x", "max_tokens": 4},
+            'raw_promt: is not a known field; did you mean "raw_prompt"?',
+        ),
+        (RawPromptBody, {"raw_prompt": "x", "n": 1, "n_predict": 4}, "n_predict: is not a known field; it is called"),
+        (RawPromptBody, {"max_tokens": 4, "messages": []}, "messages: is not a known field; there is no chat here"),
+        (
+            CompleteBody,
+            {"model": "x", "prompt": "x", "max_tokens": 4},
+            "max_tokens: is not a known field; it is called",
+        ),
+        (
+            CompletionBody,
+            {"model": "x", "input_ids": [1]},
+            'input_ids: is not a known field; it is called "prompt" here',
+        ),
+        # What explains nothing that is missing stays where it was.
+        (RawPromptBody, {"temperature": 1, "max_tokens": 4}, "raw_prompt: is required"),
+        (RawPromptBody, {**{f"x{n}": 1 for n in range(5000)}, "prompt": "x"}, "raw_prompt: is required"),
+    ],
+)
+def test_what_explains_a_missing_field_is_said_first(
+    model: type[BaseModel], document: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        model.model_validate(document)
+    assert fault_sentences(caught.value, model)[0].startswith(sentence)
+
+
+def test_its_status_and_field_are_still_those_of_the_missing_one() -> None:
+    with pytest.raises(BodyRefused) as caught:
+        parse_body(json.dumps({"model": "x", "prompt": "x", "max_tokens": 4}).encode(), CompleteBody)
+    refused = caught.value
+    assert refused.sentence.startswith("max_tokens: is not a known field")
+    assert (refused.field, refused.fault) == ("max_tokens_to_sample", "missing")
 
 
 @pytest.mark.parametrize(
