@@ -10,6 +10,7 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from balancer.body_outline import BodyOutline, Path, TooManyThings, outline_of
+from balancer.json_advice import json_advice
 from balancer.validation_sentences import fault_sentences, first_fault
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -78,10 +79,8 @@ def _load(data: bytes) -> dict[str, Any]:
         # past 64 bits become floats, which no integer field of a strict model takes.
         document = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        raise _fault(
-            f"the body is not valid JSON near line {error.lineno}, column {error.colno}; "
-            "send UTF-8 text with whole surrogate pairs, finite numbers and no trailing commas"
-        ) from None
+        advice = json_advice(error.doc, error.pos)
+        raise _fault(f"the body is not valid JSON near line {error.lineno}, column {error.colno}; {advice}") from None
     if not isinstance(document, dict):
         raise _fault("the body must be a JSON object")
     return document
