@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-NAMES = ("a", "b", "ab", "ba", "\u00e9", 'q"', "b\\", "a/b", "\u006120")
+NAMES = ("a", "b", "ab", "ba", "\u00e9", 'q"', "b\\", "a/b", "\u006120", "enum", "anyOf")
 TEXTS = (
     "",
     "a",

@@ -1,17 +1,13 @@
 """Puts the written subschemas together: what no value satisfies is taken out, what is used twice gets a name."""
 
-from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 from agent.constraint.errors import SchemaError
 from agent.constraint.json_schema.expansion import Expansion
 from agent.constraint.json_schema.keywords import Conjunction
-from agent.constraint.json_schema.limits import MAX_DESCENT, MAX_INLINE_LEVELS, MAX_STATES
+from agent.constraint.json_schema.layout import Layout, holes_in
+from agent.constraint.json_schema.limits import MAX_DESCENT, MAX_STATES
 from agent.constraint.json_schema.writing import Hole, Template, Writing
-
-# A schema without holes and not longer than this is repeated rather than named.
-_SHORT = 60
 
 
 class Assembly:
@@ -36,7 +32,7 @@ class Assembly:
 
     def part(self, conjunction: Conjunction) -> dict[str, Any]:
         """What stands for one of the conjunctions, as a schema of its own."""
-        return _Layout(self._templates, conjunction).schema()
+        return Layout(self._templates, conjunction).schema()
 
     def inside(self, conjunction: Conjunction) -> list[Conjunction]:
         """The conjunctions that this one's schema refers to, those that say nothing left out."""
@@ -110,18 +106,6 @@ class Assembly:
                 way.append(holes_in(self._templates[following]))
 
 
-def holes_in(template: Any) -> Iterator[Conjunction]:
-    if isinstance(template, Hole):
-        yield template.conjunction
-    elif isinstance(template, dict):
-        for key, value in template.items():
-            if key != "enum":
-                yield from holes_in(value)
-    elif isinstance(template, list):
-        for value in template:
-            yield from holes_in(value)
-
-
 def _has_values(template: Any, possible: set[Conjunction]) -> bool:
     if isinstance(template, bool):
         return template
@@ -186,59 +170,3 @@ def _without(template: Any, possible: set[Conjunction]) -> Any:
         kept = [item if _has_values(item, possible) else False for item in template["prefixItems"]]
         template["prefixItems"] = kept
     return template
-
-
-class _Layout:
-    """Which subschemas are named, and the text of all."""
-
-    def __init__(self, templates: dict[Conjunction, Template], root: Conjunction) -> None:
-        self._templates = templates
-        self._root = root
-        self._names: dict[Conjunction, str] = {}
-        self._waiting: list[Conjunction] = []
-        self._uses = self._count_uses()
-
-    def _count_uses(self) -> Counter[Conjunction]:
-        uses = Counter({self._root: 1})
-        seen, waiting = {self._root}, [self._root]
-        while waiting:
-            for conjunction in holes_in(self._templates[waiting.pop()]):
-                uses[conjunction] += 1
-                if conjunction not in seen:
-                    seen.add(conjunction)
-                    waiting.append(conjunction)
-        return uses
-
-    def schema(self) -> dict[str, Any]:
-        whole = self._filled(Hole(self._root), 0)
-        definitions = {}
-        while self._waiting:
-            conjunction = self._waiting.pop()
-            definitions[self._names[conjunction]] = self._filled(self._templates[conjunction], 0)
-        if whole is True:
-            whole = {}
-        return {**whole, "$defs": definitions} if definitions else dict(whole)
-
-    def _filled(self, template: Any, level: int) -> Any:
-        if isinstance(template, Hole):
-            return self._placed(template.conjunction, level)
-        if isinstance(template, dict):
-            only = template.get("anyOf", [])
-            if len(only) == 1:
-                return self._filled(only[0], level)
-            return {key: value if key == "enum" else self._filled(value, level + 1) for key, value in template.items()}
-        if isinstance(template, list):
-            return [self._filled(value, level + 1) for value in template]
-        return template
-
-    def _placed(self, conjunction: Conjunction, level: int) -> Any:
-        template = self._templates[conjunction]
-        is_short = isinstance(template, bool) or (
-            next(holes_in(template), None) is None and len(str(template)) <= _SHORT
-        )
-        if is_short or (self._uses[conjunction] == 1 and level < MAX_INLINE_LEVELS):
-            return self._filled(template, level)
-        if conjunction not in self._names:
-            self._names[conjunction] = f"d{len(self._names) + 1}"
-            self._waiting.append(conjunction)
-        return {"$ref": f"#/$defs/{self._names[conjunction]}"}

@@ -49,6 +49,26 @@ def test_what_is_written(schema: dict[str, Any], prepared: dict[str, Any]) -> No
     assert prepare_schema(schema) == prepared
 
 
+KEYWORDS = [
+    "enum", "anyOf", "allOf", "oneOf", "not", "const", "type", "properties", "patternProperties", "required", "items",
+    "prefixItems", "additionalProperties", "minItems", "pattern", "format", "if", "then", "else", "$ref", "$defs",
+    "$id", "$anchor", "definitions", "default", "description", "dependencies", "dependentRequired", "x-guidance",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KEYWORDS)
+def test_a_member_may_have_the_name_of_any_keyword(name: str) -> None:
+    choice = {"anyOf": [STRING, {"type": "array", "items": {"$ref": "#"}}]}
+    prepared = prepare_schema({**members(**{name: choice}), "required": [name], "additionalProperties": False})
+    whole = prepared["$defs"][prepared["$ref"].removeprefix("#/$defs/")]
+    (value,) = whole["properties"].values()
+    assert [option["type"] for option in value["anyOf"]] == ["string", "array"]
+    assert list(whole["properties"]) == whole["required"] == [name]
+    json.dumps(prepared)
+    patterned = prepare_schema({"type": "object", "patternProperties": {name.strip("$"): choice}})
+    json.dumps(patterned)
+
+
 def test_members_keep_the_order_of_the_schema() -> None:
     schema = {
         "$defs": {"base": members(id=INTEGER, name=STRING)},
