@@ -6,7 +6,18 @@ While a regex is parsed its anchors are references to the names START and END: a
 from typing import Literal
 
 from agent.constraint.errors import GrammarError
-from agent.constraint.tree import EMPTY, Choice, Node, Reference, Repeat, Sequence, Shortest
+from agent.constraint.tree import (
+    EMPTY,
+    NOTHING,
+    CharacterClass,
+    Choice,
+    Node,
+    Reference,
+    Repeat,
+    Sequence,
+    Shortest,
+    Text,
+)
 
 START: Literal["^"] = "^"
 END: Literal["$"] = "$"
@@ -49,11 +60,54 @@ def _resolve(node: Node, name: str, outside: Node) -> Node:
             inner = _resolve(body, name, outside)
             return inner if least else Choice((inner, outside), node.position)
         case Repeat():
-            anchor = _first(node, name)
-            assert anchor is not None
-            raise _misplaced(anchor)
+            return _resolve_in_passes(node, name, outside)
         case _:
             return EMPTY
+
+
+def _resolve_in_passes(node: Repeat, name: str, outside: Node) -> Node:
+    """Each pass takes a character, so an anchor can hold in the outermost one only: `(a(,|$))+` is `(a,)*a(,|$)`."""
+    if node.most == 0:
+        return outside
+    if _may_be_empty(node.body):
+        anchor = _first(node, name)
+        assert anchor is not None
+        raise _misplaced(anchor)
+    outermost = _resolve(node.body, name, outside)
+    others = Repeat(_without(node.body, name), max(0, node.least - 1), node.most and node.most - 1, node.position)
+    passes = _joined(outermost, others, name)
+    return passes if node.least else Choice((passes, outside), node.position)
+
+
+def _without(node: Node, name: str) -> Node:
+    """The node where the anchors of that name cannot hold."""
+    match node:
+        case Reference() if node.name == name:
+            return NOTHING
+        case Sequence(parts, position):
+            return Sequence(tuple(_without(part, name) for part in parts), position)
+        case Choice(options, position):
+            return Choice(tuple(_without(option, name) for option in options), position)
+        case Repeat(body, least, most, position):
+            return Repeat(_without(body, name), least, most, position)
+        case _:
+            return node
+
+
+def _may_be_empty(node: Node) -> bool:
+    match node:
+        case Text(text):
+            return not text
+        case CharacterClass():
+            return False
+        case Sequence(parts):
+            return all(map(_may_be_empty, parts))
+        case Choice(options):
+            return any(map(_may_be_empty, options))
+        case Repeat(body, least):
+            return least == 0 or _may_be_empty(body)
+        case _:
+            return True
 
 
 def _joined(first: Node, second: Node, name: str) -> Node:
