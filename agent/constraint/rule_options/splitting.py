@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 
 from agent.constraint.errors import GrammarError
-from agent.constraint.lark.checks import checked
-from agent.constraint.lark.normal_form import choice
+from agent.constraint.lark.checks import MAX_NODES, checked
+from agent.constraint.lark.normal_form import choice, size
 from agent.constraint.lark.pieces import nullable
 from agent.constraint.lark.token_sets import token_sets_in
 from agent.constraint.tree import (
@@ -49,6 +49,11 @@ def split(grammar: Grammar, tokens: Sequence[int]) -> tuple[RulePart, ...]:
     places = {name: token for name, token in zip(names, tokens, strict=False) if name in grammar.options}
     cutting = _Cutting(rules, places)
     grammars = {name: checked(Grammar(cutting.rules_of(name), _beginning(name))) for name in names}
+    if (nodes := sum(size(body) for one in grammars.values() for body in one.rules.values())) > MAX_NODES:
+        raise GrammarError(
+            f"cut at its rules with max_tokens or temperature the grammar has {nodes} parts; "
+            f"at most {MAX_NODES} are possible"
+        )
     first = {name: _first_tokens(one, cutting.nullable_rules) for name, one in grammars.items()}
     _refuse_circles({name: [other for other, token in places.items() if token in first[name]] for name in names})
     return tuple(
@@ -72,6 +77,7 @@ class _Cutting:
         self._rules = rules
         self._places = places
         self._may_be_empty = _nullable_rules(rules)
+        self._plain = {name: self.cut(body) for name, body in rules.items() if name not in places}
 
     @property
     def nullable_rules(self) -> frozenset[str]:
@@ -88,8 +94,7 @@ class _Cutting:
             own, named = self._cut_own(root, self._rules[name])
             beginnings[name] = own
             pending.extend(other for other in named if other not in beginnings)
-        plain = {name: self.cut(body) for name, body in self._rules.items() if name not in self._places}
-        return {**plain, **{_beginning(name): body for name, body in beginnings.items()}}
+        return {**self._plain, **{_beginning(name): body for name, body in beginnings.items()}}
 
     def _cut_own(self, root: str, node: Node) -> tuple[Node, list[str]]:
         """The node at the beginning of the part of `root`, and the rules that it begins with."""

@@ -77,10 +77,7 @@ class RuleWalk:
         if self._failed or not self._is_text(token):
             return self._fail()
         started = time.thread_time()
-        self._tokens += 1
-        before = self._choices.readings
-        if not self._choose(readings_after(before, token)):
-            self._wear.is_broken = self._wear.is_broken or any(one.matcher.is_error() for one in before)
+        self._take(token)
         return self._charge(started)
 
     def take_forced(self, limit: int) -> Sequence[int]:
@@ -93,7 +90,7 @@ class RuleWalk:
         end = next((place for place, token in enumerate(forced) if not self._is_text(token)), len(forced))
         taken = forced[: min(limit, end)]
         for token in taken:
-            if not self.accept(token):
+            if not self._take(token):
                 return ()
         return taken if self._charge(started) else ()
 
@@ -132,6 +129,14 @@ class RuleWalk:
         return np.empty(0, dtype=np.intp) if bits is None else allowed_tokens(bits, self._vocabulary.size)
 
     # Private
+
+    def _take(self, token: int) -> bool:
+        self._tokens += 1
+        before = self._choices.readings
+        if self._choose(readings_after(before, token)):
+            return True
+        self._wear.is_broken = self._wear.is_broken or any(one.matcher.is_error() for one in before)
+        return False
 
     def _choose(self, readings: Sequence[Reading]) -> bool:
         """The readings of the text so far become the present ones, less those that no token can prolong. False, and

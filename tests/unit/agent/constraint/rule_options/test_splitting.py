@@ -130,7 +130,12 @@ def _nodes(grammar: Grammar) -> list[Node]:
 
 
 MANY = "root ::= " + " ".join(f"r{n}" for n in range(40)) + "".join(f'\nr{n}[temperature=0] ::= "x"' for n in range(40))
+LONG = (
+    "root ::= " + " | ".join(f"r{n}" for n in range(30)) + "\nlong ::= " + '("x" [a-z] "y" | "z")* ' * 700
+    + "".join(f'\nr{n}[temperature=0] ::= "{n}" long' for n in range(30))
+)  # fmt: skip
 REFUSED = {
+    LONG: "the grammar has [0-9]+ parts; at most 100000 are possible",
     'root ::= a\na[max_tokens=5] ::= b "x"\nb[max_tokens=2] ::= a "y" | "z"': "cannot begin with each other: a and b",
     'root ::= a\na[max_tokens=5] ::= " "* a "x" | "z"': "cannot begin with each other: a; write repetitions as in",
     MANY: "40 rules have max_tokens or temperature; at most 31 are possible",
