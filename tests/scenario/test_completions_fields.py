@@ -182,12 +182,12 @@ def test_an_echo_shows_special_tokens_as_the_answer_does(client: CompletionClien
 
 
 def test_choices_are_those_of_single_requests_with_their_seeds(client: CompletionClient) -> None:
-    fields: dict[str, Any] = {"temperature": 1.0, "max_tokens": 8}
-    together = client.document(**fields, n=4, seed=3)
-    alone = [text(client.document(**fields, seed=choice_seed(3, sample))) for sample in range(4)]
-    # The draws are the same, but on logits that differ by the noise of another batch: one may fall on a border.
+    fields: dict[str, Any] = {"temperature": 1.0, "max_tokens": 4}
+    together = client.document(**fields, n=6, seed=3)
+    alone = [text(client.document(**fields, seed=choice_seed(3, sample))) for sample in range(6)]
+    # The draws are the same, but on logits that differ by the noise of another batch: some may fall on a border.
     pairs = zip(together["choices"], alone, strict=True)
-    assert sum(choice["text"] == single for choice, single in pairs) >= 3
+    assert sum(choice["text"] == single for choice, single in pairs) >= 4
     assert len(set(alone)) > 1
 
 

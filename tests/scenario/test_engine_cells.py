@@ -59,11 +59,13 @@ def _grow_by_about_what_is_free(
     rows = min(max(1, rows), CELLS)
     share, runs = -(-rows // len(tokens)), []
     for member, held in tokens.items():
-        count = min(share, rows)
-        if count:
+        count = min(share, rows, backend.limits.request_limit_tokens - len(held))
+        if count > 0:
             new = [random.randrange(3, 6) for _ in range(count)]
             runs.append(PlannedRun(member, new, len(held), True))
             rows -= count
+    if not runs:  # each is as long as a request may be
+        return DecodeOutcome.DECODED
     plan = BatchPlan(tuple(runs))
     fits = plan.tokens <= cache.free_cells
     outcome = backend.decode(plan)
