@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from agent.constraint.cache import LeastRecentlyUsed
 from agent.constraint.compile_threads import CompileThreads, Job
 from agent.constraint.compiling import FAILED, PARAMETER, compile_constraint, refusal
+from agent.constraint.kept_masks import MaskRoom
 from agent.constraint.limits import ConstraintLimits
 from agent.constraint.matcher import ConstraintVocabulary
 from agent.constraint.pristine import ConstraintWalk, Pristine, Recipe
@@ -54,7 +55,7 @@ class ConstraintCompiler:
         self._limits = limits = limits or ConstraintLimits()
         self._mask_seconds = Histogram(MASK_SECONDS_EDGES)  # observed by the engine's thread
         writer = MaskWriter(vocabulary.size)
-        self._recipe: Recipe | None = Recipe(vocabulary, writer, limits, self._mask_seconds)  # None: closed
+        self._recipe: Recipe | None = Recipe(vocabulary, writer, limits, self._mask_seconds, MaskRoom())  # None: closed
         self._compile_one = compile_one
         self._clock = clock
         self._threads = CompileThreads(limits.threads, limits.overdue_threads, limits.stack_bytes)

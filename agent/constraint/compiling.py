@@ -6,7 +6,7 @@ sorted into sentences of ours and never shown.
 
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from llguidance import LLMatcher, LLParserLimits
@@ -16,6 +16,7 @@ from agent.constraint.json_schema import path_of_fault
 from agent.constraint.kept_masks import KeptMasks
 from agent.constraint.lark.counting import Counting, NotCountable
 from agent.constraint.lark.writing import RegularTree
+from agent.constraint.limits import ConstraintLimits
 from agent.constraint.pristine import CompiledPart, Pristine, Recipe
 from agent.constraint.translation import (
     JSON_SCHEMA,
@@ -40,6 +41,7 @@ _BYTES_PER_SECOND = 150 << 20
 """What a compiled form weighs cannot be asked. It grows with the CPU time that llguidance took: 110 MB in 1.0 s for
 `a{1000000}`, 26 MB in 0.18 s for an enum of 50,000 words."""
 _LEAST_BYTES = 64 << 10
+_TRIAL_OF_PARTS_SECONDS = 0.25
 
 UNDECIDED = (
     "a string's pattern together with another pattern, a format or lengths is too complex to be checked for "
@@ -99,23 +101,32 @@ def _tried(grammars: tuple[LibraryGrammar, ...], recipe: Recipe) -> tuple[Compil
     for part, grammar in zip(parts, grammars, strict=True):
         part.entries = tuple((token, parts[number]) for token, number in grammar.entries.items())
     root = parts[0]
-    root.masks = _masks_to_keep(grammars[0].tree, recipe.vocabulary.longest_token_bytes)
+    root.masks = _masks_to_keep(grammars[0].tree, recipe)
     for part in parts[1:]:
-        make_first_mask(recipe.walk_of(part.matcher), recipe.limits)
+        first_of_part = recipe.walk_of(part.matcher)
+        make_first_mask(first_of_part, recipe.limits)
+        if first_of_part.failed:
+            raise GrammarError(TOO_COMPLEX)
     first = recipe.walk_of(root.matcher) if root.is_whole else recipe.walk(root)
     if first.failed:
         raise GrammarError(TOO_COMPLEX)
     warm(first, recipe.limits)
     seconds = time.thread_time() - started
-    walk(recipe.walk(root), recipe.limits)
+    walk(recipe.walk(root), recipe.limits if root.is_whole else _with_longer_trial(recipe.limits))
     return root, seconds
 
 
-def _masks_to_keep(tree: RegularTree | None, longest_token_bytes: int | None) -> KeptMasks | None:
+def _with_longer_trial(limits: ConstraintLimits) -> ConstraintLimits:
+    """Where rules begin and end in several ways, a step costs little at first and more with each token."""
+    return replace(limits, trial_seconds=max(limits.trial_seconds, _TRIAL_OF_PARTS_SECONDS))
+
+
+def _masks_to_keep(tree: RegularTree | None, recipe: Recipe) -> KeptMasks | None:
+    longest_token_bytes = recipe.vocabulary.longest_token_bytes
     if tree is None or longest_token_bytes is None:
         return None
     try:
-        return KeptMasks(Counting.of(*tree), longest_token_bytes)
+        return KeptMasks(Counting.of(*tree), longest_token_bytes, recipe.room)
     except (NotCountable, RecursionError):
         return None
 

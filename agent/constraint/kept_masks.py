@@ -5,6 +5,7 @@ where a text stands (see lark.counting) says all that its mask depends on, and p
 a list and in the next request. Only pass numbers differ for ever, so they are cut to what the longest token can see.
 """
 
+import threading
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -16,8 +17,32 @@ MOST_BYTES = 8 << 20
 """Of one constraint's masks: 256 for 262,144 tokens."""
 MOST_CHARACTERS = 4096
 """Whose minterms are remembered."""
-MOST_PLACES = 16
+MOST_PLACES = 4
 """At a time, in an ambiguous tree. Over it the text is no longer followed."""
+MOST_FOLLOWED = 256
+"""Characters at once: a character takes up to 50 us."""
+MOST_BYTES_TOGETHER = 64 << 20
+"""Of the masks of all constraints."""
+
+
+class MaskRoom:
+    """Memory that the kept masks of all constraints of a vocabulary share. Usable from any thread."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES_TOGETHER) -> None:
+        self._free_bytes = most_bytes
+        self._lock = threading.Lock()
+
+    def take(self, size_bytes: int) -> bool:
+        """False, and nothing is taken: there is not so much left."""
+        with self._lock:
+            if size_bytes > self._free_bytes:
+                return False
+            self._free_bytes -= size_bytes
+            return True
+
+    def give_back(self, size_bytes: int) -> None:
+        with self._lock:
+            self._free_bytes += size_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +57,11 @@ class Where:
 class KeptMasks:
     """Of one compiled form. Used by one thread at a time."""
 
-    def __init__(self, counting: Counting, longest_token: int, most_bytes: int = MOST_BYTES) -> None:
-        """`longest_token` of the vocabulary, in bytes: no token has more characters."""
+    def __init__(
+        self, counting: Counting, longest_token: int, room: MaskRoom | None = None, most_bytes: int = MOST_BYTES
+    ) -> None:
+        """`longest_token` of the vocabulary, in bytes: no token has more characters. `room`: shared with others."""
+        self._room = room or MaskRoom()
         self._counting = counting
         self._longest_token = longest_token
         self._most_bytes = most_bytes
@@ -54,6 +82,8 @@ class KeptMasks:
                 return None
             text, rest = data[: error.start].decode(), data[error.start :]
         places = where.places
+        if len(text) > MOST_FOLLOWED:
+            return None
         for character in text:
             places = self._step(places, character)
             if not 0 < len(places) <= MOST_PLACES:
@@ -73,11 +103,20 @@ class KeptMasks:
         key = self._key(where)
         if key in self._masks or bits.nbytes > self._most_bytes:
             return
+        while self.size_bytes + bits.nbytes > self._most_bytes or not self._room.take(bits.nbytes):
+            if not self._masks:
+                return
+            self._drop_oldest()
         self._masks[key] = bits.copy()
         self.size_bytes += bits.nbytes
-        while self.size_bytes > self._most_bytes:
-            _, dropped = self._masks.popitem(last=False)
-            self.size_bytes -= dropped.nbytes
+
+    def _drop_oldest(self) -> None:
+        _, dropped = self._masks.popitem(last=False)
+        self.size_bytes -= dropped.nbytes
+        self._room.give_back(dropped.nbytes)
+
+    def __del__(self) -> None:
+        self._room.give_back(self.size_bytes)
 
     def _step(self, places: frozenset[Place] | None, character: str) -> frozenset[Place]:
         minterm = self._minterms.get(character)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from llguidance import LLMatcher
 
-from agent.constraint.kept_masks import KeptMasks
+from agent.constraint.kept_masks import KeptMasks, MaskRoom
 from agent.constraint.limits import ConstraintLimits
 from agent.constraint.matcher import ConstraintVocabulary, LlguidanceMatcher
 from agent.constraint.rule_options.walk import RuleWalk
@@ -50,6 +50,7 @@ class Recipe:
     writer: MaskWriter
     limits: ConstraintLimits
     mask_seconds: Histogram | None = None  # counts the masks of requests
+    room: MaskRoom | None = None  # for masks that are kept
 
     def walk_of(
         self, matcher: LLMatcher, wear: Wear | None = None, masks: KeptMasks | None = None
@@ -76,6 +77,5 @@ class Pristine:
 
     @property
     def weight_bytes(self) -> int:
-        """An estimate, of what was compiled and of what walks have added to it."""
-        kept_bytes = 0 if self.root.masks is None else self.root.masks.size_bytes
-        return self._compiled_bytes + int(self.wear.seconds * _LEARNED_BYTES_PER_SECOND) + kept_bytes
+        """An estimate, of what was compiled and of what walks have added. Kept masks have a bound of their own."""
+        return self._compiled_bytes + int(self.wear.seconds * _LEARNED_BYTES_PER_SECOND)

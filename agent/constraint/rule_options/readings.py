@@ -12,12 +12,12 @@ from typing import Protocol
 from agent.constraint.token_mask import Bits
 from agent.constraint.tree import RuleOptions
 
-MOST_READINGS = 16
+MOST_READINGS = 4
 """Followed at a time. Each can be completed by itself, so dropping others leaves the answer in its language."""
-MOST_LOOKED_AT = 256
+MOST_LOOKED_AT = 64
 """Readings that one place may have while rules end and begin there. Over it a grammar is too ambiguous to follow."""
 MOST_OPEN_RULES = 200
-"""Inside each other. Each holds a matcher."""
+"""Inside each other, but for one that ends with itself. Each holds a matcher. Who goes deeper fails."""
 
 
 class PartMatcher(Protocol):
@@ -96,6 +96,10 @@ class Reading:
         """The reading in which the rule begins that `token` stands for."""
         matcher = self.matcher.deep_copy()
         matcher.consume_token(token)
+        rule = self.rule
+        if part is rule.part and matcher.is_accepting() and matcher.is_stopped():
+            # Nothing comes behind it in the outer occurrence, so both end together: they are one, of the outer's age.
+            return Reading(part.begin(), OpenRule(part, rule.began, rule.depth, rule.outer, rule.behind))
         behind = Reading(matcher, self.rule, is_kept=True)
         return Reading(part.begin(), OpenRule(part, tokens, self.rule.depth + 1, self.rule, behind))
 

@@ -19,6 +19,7 @@ from agent.constraint.token_mask import (
     MaskWriter,
     allow,
     allowed_tokens,
+    allows,
     allows_any,
     drawn_token,
     forbid,
@@ -69,7 +70,11 @@ class RuleWalk:
         if self._failed or not self._is_text(token):
             return False
         started = time.thread_time()
-        is_allowed = any(one.matcher.validate_tokens([token]) == 1 for one in self._choices.readings)
+        readings = self._choices.readings
+        if len(readings) == 1:
+            is_allowed = readings[0].matcher.validate_tokens([token]) == 1
+        else:  # of one whose next token is forced the mask knows more
+            is_allowed = any(allows(self._bits_of(one), token) for one in readings)
         return self._charge(started) and is_allowed
 
     def accept(self, token: int) -> bool:
@@ -97,12 +102,15 @@ class RuleWalk:
     @property
     def temperature(self) -> float | None:
         """Of the rule that is open, if it has one."""
-        return self._choices.temperature
+        choices = self._choices
+        if choices.temperature is None or len(choices.readings) == 1:
+            return choices.temperature
+        return Choices([one for one in choices.readings if self._reads_text(one)], choices.may_end).temperature
 
     @property
     def is_finished(self) -> bool:
         """Whether the text satisfies the constraint and nothing but the end can follow."""
-        return not self._failed and self._choices.may_end and not self._choices.readings
+        return not self._failed and self._choices.may_end and not any(map(self._reads_text, self._choices.readings))
 
     @property
     def failed(self) -> bool:
@@ -139,14 +147,9 @@ class RuleWalk:
         return False
 
     def _choose(self, readings: Sequence[Reading]) -> bool:
-        """The readings of the text so far become the present ones, less those that no token can prolong. False, and
-        failed: there are none."""
-        choices = choices_after(readings, self._tokens)
-        if len(choices.readings) > 1:
-            kept = [one for one in choices.readings if self._reads_text(one)]
-            choices = Choices(kept, choices.may_end)
-        self._choices = choices
-        return bool(choices.readings or choices.may_end) or self._fail()
+        """The readings of the text so far become the present ones. False, and failed: there are none."""
+        self._choices = choices_after(readings, self._tokens)
+        return bool(self._choices.readings or self._choices.may_end) or self._fail()
 
     def _reads_text(self, reading: Reading) -> bool:
         """Whether more may follow than rules that begin."""
@@ -162,6 +165,8 @@ class RuleWalk:
         if self._choices.may_end:
             for token in self._vocabulary.end_tokens:
                 allow(bits, token)
+        if not self._choices.may_end and not allows_any(bits, self._vocabulary.size):
+            self._fail()  # what must follow is a rule that cannot begin: broken, or nested too deep
         return None if self._failed else bits
 
     def _bits_of(self, reading: Reading) -> Bits:

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.constraint.kept_masks import MOST_CHARACTERS, MOST_PLACES, KeptMasks, Where
+from agent.constraint.kept_masks import MOST_CHARACTERS, MOST_FOLLOWED, MOST_PLACES, KeptMasks, MaskRoom, Where
 from agent.constraint.languages.regex import parse_regex
 from agent.constraint.lark.counting import Counting
 
@@ -11,7 +11,7 @@ LONGEST = 4
 
 
 def kept_masks(pattern: str, most_bytes: int = 10**6) -> KeptMasks:
-    return KeptMasks(Counting.of(parse_regex(pattern), {}), LONGEST, most_bytes)
+    return KeptMasks(Counting.of(parse_regex(pattern), {}), LONGEST, most_bytes=most_bytes)
 
 
 def after(kept: KeptMasks, text: bytes) -> Where:
@@ -67,12 +67,13 @@ def test_a_text_that_does_not_belong_there_is_no_longer_followed() -> None:
 
 def test_what_stands_in_too_many_places_is_no_longer_followed() -> None:
     kept = kept_masks("(a{1,30}){1,30}")
+    assert kept_masks("a*").after(Where(), b"a" * (MOST_FOLLOWED + 1)) is None
     where: Where | None = Where()
     count = 0
     while where is not None:
         where = kept.after(where, b"a")
         count += 1
-    assert 3 < count <= MOST_PLACES
+    assert 2 < count <= MOST_PLACES + 1
 
 
 def test_no_more_is_kept_than_there_is_room_for_and_what_was_used_least_goes_first() -> None:
@@ -102,3 +103,20 @@ def test_characters_are_remembered_within_a_bound() -> None:
         assert where is not None
         where = kept.after(where, chr(code).encode())
     assert len(kept._minterms) <= MOST_CHARACTERS
+
+
+def test_the_masks_of_all_constraints_share_one_room_and_leave_it_with_their_constraint() -> None:
+    room = MaskRoom(3 * mask(0).nbytes)
+    counting = Counting.of(parse_regex("[a-z]{1,9} x{500}"), {})
+    one, other = KeptMasks(counting, LONGEST, room), KeptMasks(counting, LONGEST, room)
+    places = [after(one, b"a" * count) for count in range(4, 9)]
+    for place in places[:2]:
+        one.keep(place, mask(1))
+    for place in places:
+        other.keep(place, mask(2))
+    assert [kept.size_bytes // mask(0).nbytes for kept in (one, other)] == [2, 1]
+    assert other.find(places[-1]) is not None
+    del one
+    for place in places:
+        other.keep(place, mask(2))
+    assert other.size_bytes == 3 * mask(0).nbytes

@@ -135,6 +135,14 @@ def test_what_cannot_be_counted_is_said_so() -> None:
             Counting.of(node, {})
 
 
+def test_what_has_too_many_classes_or_ways_to_go_on_is_given_up_at_once() -> None:
+    many = "".join(map(chr, range(0x4E00, 0x4E00 + 20_000)))
+    words = "|".join(a + b for a in "abcdefghij" for b in "abcdefghij")
+    for node in (Text(many), parse_regex("[" + many[::2] + "]{2}"), parse_regex(f"x({words})")):
+        with pytest.raises(NotCountable):
+            Counting.of(node, {})
+
+
 def test_rules_named_in_many_places_are_given_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     rules: dict[str, Node] = {"r0": Text("")}
     for number in range(1, 60):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from agent.constraint.limits import ConstraintLimits
 from agent.constraint.matcher import ConstraintVocabulary
+from agent.constraint.rule_options.readings import MOST_OPEN_RULES
 from agent.constraint.rule_options.walk import RuleWalk
 from agent.constraint.token_mask import MaskWriter
 from agent.constraint.tree import RuleOptions
@@ -122,6 +123,32 @@ def test_a_text_that_can_be_read_in_countless_ways_is_followed_in_some_of_them()
         assert walk.accept(A)
     assert STOP in masked(walk)
     assert not walk.failed
+
+
+def test_a_rule_that_ends_with_itself_goes_as_deep_as_it_likes_and_is_as_old_as_its_first_occurrence() -> None:
+    part: Any = parts_of([rule((A, inner(1)), (B,)), rule((A, B))], FIRST_ENTRY + 10)
+    part.entries = [(inner(1), part)]
+    walk = RuleWalk(part, VOCABULARY, MaskWriter(SIZE), ConstraintLimits(), Wear())
+    for _ in range(2 * MOST_OPEN_RULES):
+        assert walk.accept(A)
+    assert masked(walk) == {A, B}
+    assert walk.accept(B)
+    assert walk.is_finished
+
+
+def test_a_rule_inside_itself_too_deep_fails_where_nothing_else_can_follow() -> None:
+    part: Any = parts_of([rule((A, inner(1), C), (B,)), rule((A, B))], FIRST_ENTRY + 10)
+    part.entries = [(inner(1), part)]
+    walk = RuleWalk(part, VOCABULARY, MaskWriter(SIZE), ConstraintLimits(), Wear())
+    for _ in range(MOST_OPEN_RULES):
+        assert walk.accept(A)
+    assert not walk.mask(np.zeros(SIZE, dtype=np.float32))
+    assert walk.failed
+
+
+def test_a_token_is_allowed_where_the_mask_has_it() -> None:
+    walk = walk_over(rule((inner(1),), (B, C)), rule((A, C), max_tokens=1))
+    assert {token for token in range(SIZE) if walk.allows(token)} == masked(walk) == {A, B}
 
 
 def test_what_begins_in_too_many_ways_fails_at_once() -> None:
