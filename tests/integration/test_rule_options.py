@@ -116,7 +116,7 @@ def test_options_that_never_bind_change_no_language(
     monkeypatch.setattr(readings, "MOST_READINGS", 50_000)
     monkeypatch.setattr(readings, "MOST_LOOKED_AT", 50_000)
     recipe = Recipe(vocabulary, MaskWriter(vocabulary.size), ConstraintLimits())
-    examples = 2 * budgets.current().hypothesis_examples
+    examples = budgets.current().hypothesis_examples
     compared = accepted = refused = 0
     for seed in range(20_000, 20_000 + examples):
         random = Random(seed)
