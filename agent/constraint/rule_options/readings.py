@@ -96,10 +96,9 @@ class Reading:
         """The reading in which the rule begins that `token` stands for."""
         matcher = self.matcher.deep_copy()
         matcher.consume_token(token)
-        rule = self.rule
-        if part is rule.part and matcher.is_accepting() and matcher.is_stopped():
-            # Nothing comes behind it in the outer occurrence, so both end together: they are one, of the outer's age.
-            return Reading(part.begin(), OpenRule(part, rule.began, rule.depth, rule.outer, rule.behind))
+        if part is self.rule.part and matcher.is_accepting() and matcher.is_stopped():
+            # Nothing comes behind it in the outer occurrence, so both end together: they are one.
+            return Reading(part.begin(), self.rule)
         behind = Reading(matcher, self.rule, is_kept=True)
         return Reading(part.begin(), OpenRule(part, tokens, self.rule.depth + 1, self.rule, behind))
 

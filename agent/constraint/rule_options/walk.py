@@ -105,12 +105,12 @@ class RuleWalk:
         choices = self._choices
         if choices.temperature is None or len(choices.readings) == 1:
             return choices.temperature
-        return Choices([one for one in choices.readings if self._reads_text(one)], choices.may_end).temperature
+        return Choices(self._text_readings(), choices.may_end).temperature
 
     @property
     def is_finished(self) -> bool:
         """Whether the text satisfies the constraint and nothing but the end can follow."""
-        return not self._failed and self._choices.may_end and not any(map(self._reads_text, self._choices.readings))
+        return not self._failed and self._choices.may_end and not self._text_readings() and not self._failed
 
     @property
     def failed(self) -> bool:
@@ -151,9 +151,12 @@ class RuleWalk:
         self._choices = choices_after(readings, self._tokens)
         return bool(self._choices.readings or self._choices.may_end) or self._fail()
 
-    def _reads_text(self, reading: Reading) -> bool:
-        """Whether more may follow than rules that begin."""
-        return allows_any(self._bits_of(reading), self._vocabulary.size)
+    def _text_readings(self) -> Sequence[Reading]:
+        """Those in which more may follow than rules that begin."""
+        started = time.thread_time()
+        found = [one for one in self._choices.readings if allows_any(self._bits_of(one), self._vocabulary.size)]
+        self._charge(started)
+        return found
 
     def _bits(self) -> Bits | None:
         """What may follow in any reading, or the end; None when the constraint failed."""

@@ -136,6 +136,23 @@ def test_a_rule_that_ends_with_itself_goes_as_deep_as_it_likes_and_is_as_old_as_
     assert walk.is_finished
 
 
+def test_a_rule_that_may_end_with_itself_has_one_count_for_all_of_them() -> None:
+    part: Any = parts_of([rule((A, inner(1)), (A,), max_tokens=3), rule((A, B))], FIRST_ENTRY + 10)
+    part.entries = [(inner(1), part)]
+    walk = RuleWalk(part, VOCABULARY, MaskWriter(SIZE), ConstraintLimits(), Wear())
+    for _ in range(3):
+        assert masked(walk) >= {A}
+        assert walk.accept(A)
+    assert walk.is_finished
+
+
+def test_masks_are_charged_to_the_walk_whoever_asks_for_them() -> None:
+    limits = ConstraintLimits(run_seconds=-1.0, run_seconds_per_token=0.0)
+    warm = walk_over(rule((inner(1), B), (A,)), rule((C,), temperature=1.0), limits=limits)
+    assert warm.temperature is not None
+    assert warm.failed
+
+
 def test_a_rule_inside_itself_too_deep_fails_where_nothing_else_can_follow() -> None:
     part: Any = parts_of([rule((A, inner(1), C), (B,)), rule((A, B))], FIRST_ENTRY + 10)
     part.entries = [(inner(1), part)]
