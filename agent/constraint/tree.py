@@ -4,7 +4,7 @@ A tree is a value and says what a language *is*; how it is matched is the back e
 Unicode without the surrogates (0xD800 to 0xDFFF), which no UTF-8 output can hold.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -197,3 +197,22 @@ def children(node: Node) -> tuple[Node, ...]:
             return (body,)
         case _:
             return ()
+
+
+def nullable(node: Node, nullable_rules: Set[str]) -> bool:
+    """Whether a regular node matches the empty string."""
+    match node:
+        case Reference(name):
+            return name in nullable_rules
+        case Sequence(parts):
+            return all(nullable(part, nullable_rules) for part in parts)
+        case Choice(options):
+            return any(nullable(option, nullable_rules) for option in options)
+        case Repeat(body, least):
+            return least == 0 or nullable(body, nullable_rules)
+        case Shortest(body):
+            return nullable(body, nullable_rules)
+        case FreeText(_, until):
+            return until is None
+        case _:
+            return isinstance(node, SubstringOf)

@@ -9,14 +9,13 @@ from agent.constraint.errors import GrammarError
 from agent.constraint.tree import (
     EMPTY,
     NOTHING,
-    CharacterClass,
     Choice,
     Node,
     Reference,
     Repeat,
     Sequence,
     Shortest,
-    Text,
+    nullable,
 )
 
 START: Literal["^"] = "^"
@@ -69,7 +68,7 @@ def _resolve_in_passes(node: Repeat, name: str, outside: Node) -> Node:
     """Each pass takes a character, so an anchor can hold in the outermost one only: `(a(,|$))+` is `(a,)*a(,|$)`."""
     if node.most == 0:
         return outside
-    if _may_be_empty(node.body):
+    if nullable(node.body, {START, END}):
         anchor = _first(node, name)
         assert anchor is not None
         raise _misplaced(anchor)
@@ -92,22 +91,6 @@ def _without(node: Node, name: str) -> Node:
             return Repeat(_without(body, name), least, most, position)
         case _:
             return node
-
-
-def _may_be_empty(node: Node) -> bool:
-    match node:
-        case Text(text):
-            return not text
-        case CharacterClass():
-            return False
-        case Sequence(parts):
-            return all(map(_may_be_empty, parts))
-        case Choice(options):
-            return any(map(_may_be_empty, options))
-        case Repeat(body, least):
-            return least == 0 or _may_be_empty(body)
-        case _:
-            return True
 
 
 def _joined(first: Node, second: Node, name: str) -> Node:

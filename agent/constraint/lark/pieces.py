@@ -13,7 +13,6 @@ from agent.constraint.lark.token_sets import disjoint_token_sets, token_sets_in
 from agent.constraint.tree import (
     EMPTY,
     Choice,
-    FreeText,
     Grammar,
     JsonDocument,
     Node,
@@ -21,9 +20,9 @@ from agent.constraint.tree import (
     Repeat,
     Sequence,
     Shortest,
-    SubstringOf,
     TokenNamed,
     TokenSet,
+    nullable,
     references,
 )
 
@@ -87,25 +86,6 @@ class Pieces:
     def is_nullable(self, node: Node) -> bool:
         """Whether a regular node matches the empty string."""
         return nullable(node, self.nullable_rules)
-
-
-def nullable(node: Node, nullable_rules: frozenset[str] | set[str]) -> bool:
-    """Whether a regular node matches the empty string."""
-    match node:
-        case Reference(name):
-            return name in nullable_rules
-        case Sequence(parts):
-            return all(nullable(part, nullable_rules) for part in parts)
-        case Choice(options):
-            return any(nullable(option, nullable_rules) for option in options)
-        case Repeat(body, least):
-            return least == 0 or nullable(body, nullable_rules)
-        case Shortest(body):
-            return nullable(body, nullable_rules)
-        case FreeText(_, until):
-            return until is None
-        case _:
-            return isinstance(node, SubstringOf)
 
 
 def cut(grammar: Grammar) -> Pieces:

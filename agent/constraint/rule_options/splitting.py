@@ -7,7 +7,6 @@ from graphlib import CycleError, TopologicalSorter
 from agent.constraint.errors import GrammarError
 from agent.constraint.lark.checks import MAX_NODES, checked
 from agent.constraint.lark.normal_form import choice, size
-from agent.constraint.lark.pieces import nullable
 from agent.constraint.lark.token_sets import token_sets_in
 from agent.constraint.tree import (
     EMPTY,
@@ -20,6 +19,7 @@ from agent.constraint.tree import (
     RuleOptions,
     Shortest,
     TokenSet,
+    nullable,
 )
 from agent.constraint.tree import Sequence as InOrder
 
