@@ -5,7 +5,6 @@ way shows in the answer.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -13,14 +12,11 @@ from hypothesis import strategies as st
 
 from agent.core import batch_plan, residency, scheduler, step_filling
 from agent.core.backend import DecodeOutcome, LogprobsWanted, PlannedRun
-from agent.core.events import EngineEvent, MemberEnded, PromptProgress
 from agent.core.prefix_cache import PrefixCache
 from agent.core.prefix_tree import PrefixMatch
 from agent.core.sequence import MemberSequence
-from tests.support import budgets
 from tests.support.engine_driver import EngineDriver, RulesOfRequest
 from tests.support.oracle_drafts import use_oracle
-from tests.support.random_scenarios import Scenario
 from tests.support.scripted_backend import (
     VOCABULARY_SIZE,
     ScriptedBackend,
@@ -113,39 +109,6 @@ def test_whatever_happens_each_answer_is_that_of_a_run_alone(
         play(script, EngineDriver(backend, slots, chunk, store_bytes=store_bytes, draft_tokens=draft_tokens))
     if not can_share:
         assert backend.cells == []
-
-
-def test_guesses_change_no_event_whatever_happens_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    use_small_pieces(monkeypatch)
-    use_oracle(monkeypatch)
-    drafted = accepted = 0
-    for seed in range(budgets.current().hypothesis_examples):
-        scenario = Scenario.of(seed)
-        driver = scenario.driver(scenario.draft_tokens)
-        play(scenario.actions, driver)
-        statistics = driver.scheduler.statistics()
-        drafted += statistics.drafted_tokens
-        accepted += statistics.accepted_tokens
-        if not scenario.is_quiet:
-            continue
-        without = scenario.driver(0)
-        play(scenario.actions, without)
-        for key in driver.submitted:
-            assert told_of(key, driver) == told_of(key, without), (seed, key)
-        other = without.scheduler.statistics()
-        assert statistics.generated_tokens == other.generated_tokens
-        assert statistics.forced_tokens == other.forced_tokens
-    assert drafted > 100
-    assert 0.2 * drafted < accepted < 0.9 * drafted
-
-
-def told_of(key: object, driver: EngineDriver) -> list[EngineEvent]:
-    """What a client gets to see; how much of a prompt came from memory depends on who else was there."""
-    events = [event for event in driver.events if event.key == key and not isinstance(event, PromptProgress)]
-    return [
-        replace(event, usage=replace(event.usage, cached_prompt_tokens=0)) if isinstance(event, MemberEnded) else event
-        for event in events
-    ]
 
 
 def play(script: list[tuple], driver: EngineDriver) -> None:
